@@ -25,7 +25,7 @@ nox.options.sessions = ["plan", *CHANGE]
 EXTRAS = ".[all]"
 FRAMEWORKS = "langgraph,openai-agents,locus,lauren-ai,lazybridge,llm-agents-from-scratch"
 # All but Oracle's, which asks for SQLAlchemy 2.1.
-LOWEST_EXTRAS = ".[postgres,encryption,server]"
+LOWEST_EXTRAS = ".[postgres,encryption,server,plot]"
 # Processes that share the tests, each with a PostgreSQL of its own; a server of yours has one.
 YOURS = {"POSTGRES_URL", "ORACLE_URL"} & {*os.environ}
 WORKERS = 0 if YOURS else min(os.cpu_count() or 1, 4)
@@ -220,6 +220,6 @@ def _lower_bounds(session: nox.Session) -> list[str]:
     project = nox.project.load_toml()["project"]
     extras = project["optional-dependencies"]
     wanted = project["dependencies"]
-    for name in ("postgres", "encryption", "server"):
+    for name in ("postgres", "encryption", "server", "plot"):
         wanted = wanted + extras[name]
     return [requirement.replace(">=", "==") for requirement in wanted]

@@ -33,7 +33,7 @@ from benchmarks.measure import (
 from benchmarks.subjects.histories import LazyBridge, OpenAISession
 from benchmarks.workload import Message
 from memalchemy import Conversation, Database, ThreadLog
-from memalchemy.memory.recalling import forget
+from memalchemy.conversations._cache import drop_conversation
 from memalchemy.space import measure as space_of
 
 TURNS = 1_000
@@ -144,7 +144,7 @@ async def _loading(
         return await Conversation(db, "talk").messages()
 
     async def first() -> Any:
-        forget(talk.log, "talk")
+        drop_conversation(talk.log, "talk")
         return await fresh()
 
     loads = {"again": talk.messages, "fresh": fresh, "first": first, "theirs": theirs.load}

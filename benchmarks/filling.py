@@ -18,10 +18,13 @@ from sqlalchemy import insert
 
 from benchmarks.corpus import Floats
 from memalchemy import Database
-from memalchemy.codec import items as codec
+from memalchemy.codec.field_terms import field_terms
+from memalchemy.codec.payloads import VALUE_CODEC, encode_payload
+from memalchemy.codec.search_text import item_search_text
+from memalchemy.database import WRITE
 from memalchemy.keys import encode_namespace
+from memalchemy.search.cache_versions import count_change
 from memalchemy.search.scope import EMBEDDINGS, ITEMS
-from memalchemy.search.vectors import count_change
 from memalchemy.statements import Program
 
 MODEL = "default"
@@ -48,7 +51,7 @@ async def fill(
         return
     for start in range(0, len(items), AT_ONCE):
         some = slice(start, start + AT_ONCE)
-        await db.write(partial(_put, db, items[some], rows[some]))
+        await db.run(partial(_put, db, items[some], rows[some]), WRITE)
 
 
 def settle(dsn: str) -> None:
@@ -59,7 +62,7 @@ def settle(dsn: str) -> None:
 
 def row_of(db: Database, item: Item, number: int, text: bool = True) -> dict[str, Any]:
     """An item as the columns of its table hold it."""
-    payload, checksum = codec.encode_item(item.value)
+    payload, checksum = encode_payload(item.value)
     written = START + timedelta(milliseconds=number)
     return {
         "tenant": db.tenant,
@@ -67,10 +70,10 @@ def row_of(db: Database, item: Item, number: int, text: bool = True) -> dict[str
         "key": item.key,
         "meta": {},
         "version": 1,
-        "codec": codec.CODEC,
+        "codec": VALUE_CODEC,
         "checksum": checksum,
-        "search_text": codec.search_text(item.value, {}) if text else None,
-        "field_terms": codec.field_terms(item.value, {}) if text else None,
+        "search_text": item_search_text(item.value, {}) if text else None,
+        "field_terms": field_terms(item.value, {}) if text else None,
         "created_at": written,
         "updated_at": written,
         "expires_at": None,

@@ -29,6 +29,8 @@ from sqlalchemy import Connection, insert, select
 from benchmarks.measure import Finding, Run, at_most, milliseconds, ratio, take_turns, under
 from benchmarks.subjects.ours import Ours
 from benchmarks.workload import FULL, Message, blobs, state_at
+from memalchemy.keys import log_key
+from memalchemy.log import second_of
 from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
 
 LONG, SHORT = "long", "short"
@@ -180,16 +182,14 @@ def _copy(connection: Connection, count: int) -> None:
     chosen = random.Random(count)
     later = [timedelta(seconds=number) for number in range(1, count)]
     chosen.shuffle(later)
+    threads = [f"thread-{number}" for number in range(1, count)]
     for model in (ThreadRow, CheckpointRow, DeltaRow):
         table = model.__table__
         (row,) = connection.execute(select(table)).mappings()
-        times = {"updated_at": row["updated_at"]} if "updated_at" in row else {}
-        connection.execute(
-            insert(table),  # type: ignore[arg-type]
-            [
-                dict(row)
-                | {"thread_id": f"thread-{number}"}
-                | {name: value - later[number - 1] for name, value in times.items()}
-                for number in range(1, count)
-            ],
-        )
+        copies = [dict(row) | {"log_id": log_key(row["tenant"], one, "/")} for one in threads]
+        if model is ThreadRow:
+            for copy, thread, earlier in zip(copies, threads, later, strict=True):
+                updated = row["updated_at"] - earlier
+                copy |= {"thread_id": thread, "updated_at": updated}
+                copy["active_at"] = second_of(updated)
+        connection.execute(insert(table), copies)  # type: ignore[arg-type]

@@ -147,7 +147,7 @@ def _resident() -> int:
 async def _serve(where: str, given: str) -> None:
     """In a process of its own: save a step, and a second one, in many threads."""
     from benchmarks.subjects.ours import Ours
-    from memalchemy.checkpoints.cache import TipCache
+    from memalchemy.checkpoints.tip_cache import TipCache
 
     state = json.loads(Path(given).read_text())  # noqa: ASYNC240 - nobody else waits
     ours = Ours(Path(where))

@@ -28,7 +28,7 @@ from benchmarks.measure import (
 )
 from benchmarks.servers import file_size, total_size
 from benchmarks.workload import Message
-from memalchemy.database.readers import READERS
+from memalchemy.database.executors.sqlite_readers import READERS
 
 LENGTHS = (50, 200, 1_000)
 PROMISED = 200

@@ -23,7 +23,7 @@ from benchmarks.measure import Finding, at_least, per_second, ratio, take_turns
 from benchmarks.subjects.ours import Ours
 from benchmarks.subjects.raw import RawPostgres, RawSqlite
 from benchmarks.workload import Message, blobs, prose
-from memalchemy.codec.text import search_text
+from memalchemy.codec.search_text import search_text
 
 SAVERS = 64
 SAVES = 8

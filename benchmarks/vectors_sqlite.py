@@ -21,9 +21,8 @@ from benchmarks.filling import MODEL, Item
 from benchmarks.measure import Finding, Run, at_least, at_most, milliseconds, ratio, take_turns
 from benchmarks.subjects.stores import OurStore
 from memalchemy.keys import encode_namespace
-from memalchemy.search.matrices import MATRICES, Scope
-from memalchemy.search.scanning import score_view
-from memalchemy.search.vectors import Wanted, check_vector
+from memalchemy.search._vector_cache import MATRICES, MatrixScope
+from memalchemy.search.vectors import VectorQuery, check_vector, compare_matrix
 
 WHOLE = ("whole",)
 SHARES = {"10 %": 10, "1 %": 100, "0.1 %": 1000}
@@ -96,13 +95,13 @@ async def _recall(ours: OurStore, matrix: Floats, queries: Floats) -> Finding:
 
 async def _in_process(ours: OurStore, matrix: Floats, queries: Floats, rounds: int) -> Finding:
     path = encode_namespace(WHOLE)
-    scope = Scope(ours.db.tenant, path, False, MODEL, matrix.shape[1], True)
-    view = MATRICES.of(ours.db, scope).view()
+    scope = MatrixScope(ours.db.tenant, path, False, MODEL, matrix.shape[1], True)
+    view = MATRICES.matrix_of(ours.db, scope).view()
     assert view.rows == len(matrix), "the search before has left nothing in memory"
 
     def search(query: Floats) -> None:
-        wanted = Wanted(ours.db.tenant, path, below=False, model=MODEL, vector=check_vector(query))
-        assert len(score_view(wanted, view, None).after(set(), BEST)) == BEST
+        wanted = VectorQuery(ours.db.tenant, path, False, MODEL, check_vector(query))
+        assert len(compare_matrix(wanted, view, None).best(set(), BEST)) == BEST
 
     found = await take_turns(
         {

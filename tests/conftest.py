@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ import neighbours
 import sync_face
 from golden.watch import never_seen
 from memalchemy import migrate as migrate_
-from memalchemy.codec import sealing
+from memalchemy.codec import encryption
 from memalchemy.errors import MemalchemyError
 from oracle import strict
 from servers import Postgres, migrated_database, pgbouncer, pgbouncer_program, postgres_server
@@ -35,6 +36,8 @@ if "MEMALCHEMY_EXAMPLES" not in os.environ:
 
 APPLICATION = "ma_application"
 DATABASES = ("sqlite", "sqlite-memory", "postgresql", "psycopg")
+TOY = Path(__file__).parent / "dialects" / "toy"
+"""A third party's dialect, chosen by ``--databases toy``: see `memalchemy_toy`."""
 
 LONG = {
     "behaviour/test_hostile_cells.py",
@@ -64,7 +67,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--databases",
-        help=f"which databases to run the behavioural suite on, of {', '.join(DATABASES)}, oracle",
+        help="which databases to run the behavioural suite on, of "
+        f"{', '.join(DATABASES)}, oracle, toy",
     )
     parser.addoption(
         "--server",
@@ -114,9 +118,14 @@ def pytest_configure(config: pytest.Config) -> None:
         strict.install()
     if config.option.databases is None:
         config.option.databases = ",".join(strict.DATABASES if strictly else DATABASES)
+    if "toy" in config.option.databases.split(","):
+        # Here and in the processes that tests start it is found as an installed package is.
+        sys.path.insert(0, str(TOY))
+        paths = [str(TOY), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     if config.getoption("--encrypted"):
         # All is readable beside it, so that every search is there to be tested, too.
-        keys = {"keys": [sealing.generate_key()], "readable": sealing.REVEALABLE}
+        keys = {"keys": [encryption.generate_key()], "readable": encryption.READABLE}
         memalchemy.Database.__init__.__kwdefaults__ |= keys
     if config.getoption("--face") == "sync":
         sync_face.put_under_the_tests()
@@ -241,7 +250,9 @@ def shared_url(
         db = memalchemy.Database(url)
         await db.migrate()
         await db.close()
-        return db.dialect.grants(APPLICATION, None, (*migrate_.TABLES, migrate_.VERSION_TABLE))
+        return db.dialect.maintenance.grants(
+            APPLICATION, None, (*migrate_.TABLES, migrate_.VERSION_TABLE)
+        )
 
     try:
         grants = asyncio.run(migrate())
@@ -283,8 +294,8 @@ def database_url(database: str, tmp_path: Path, request: pytest.FixtureRequest) 
 def _new_url(database: str, place: Path, request: pytest.FixtureRequest) -> str:
     if database == "sqlite-memory":
         return "sqlite://"
-    if database == "sqlite":
-        return f"sqlite:///{place}/agent.db"
+    if database in ("sqlite", "toy"):
+        return f"{database}:///{place}/agent.db"
     if database == "oracle":
         # Shared by all tests, so what needs a database of its own does not run on it.
         if "database_url" in request.fixturenames:
@@ -293,6 +304,15 @@ def _new_url(database: str, place: Path, request: pytest.FixtureRequest) -> str:
     server: Postgres = request.getfixturevalue("postgres")
     driver = "psycopg" if database == "psycopg" else ""
     return server.url(server.create_database(), driver=driver)
+
+
+@pytest.fixture
+def default_keys(pytestconfig: pytest.Config) -> list[str] | None:
+    """The keys of every Database that names none: there are some under ``--encrypted``."""
+    if not pytestconfig.getoption("--encrypted"):
+        return None
+    keys: list[str] = memalchemy.Database.__init__.__kwdefaults__["keys"]
+    return keys
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Real servers over real sockets: memalchemy's in a thread of its own, and ones that misbehave."""
+"""Servers on real sockets: memalchemy's in a thread of its own, and ones that misbehave."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from memalchemy import Database
-from memalchemy.http.serving import serve
+from memalchemy.http import serve
 
 TOKEN = "a-token-of-the-tests-0123456789"
 
 
 @contextmanager
 def running(db: Database, **options: Any) -> Iterator[str]:
-    """`serve` on a free port, in a thread with a loop of its own; its base URL."""
+    """Run `serve` on a free port, in a thread with a loop of its own; yield its base URL."""
     up = threading.Event()
     said: list[str] = []
     failed: list[BaseException] = []
@@ -61,7 +61,7 @@ def running(db: Database, **options: Any) -> Iterator[str]:
 
 @contextmanager
 def answering(behave: Callable[[socket.socket], None]) -> Iterator[str]:
-    """A server that does with each connection, in a thread, what *behave* does; its base URL."""
+    """Run a server that calls *behave* with each connection, in a thread; yield its base URL."""
     listening = socket.create_server(("127.0.0.1", 0))
     ended = threading.Event()
     threads: list[threading.Thread] = []
@@ -98,7 +98,7 @@ def answering(behave: Callable[[socket.socket], None]) -> Iterator[str]:
 
 
 def request_of(connection: socket.socket) -> bytes:
-    """A request's line and headers."""
+    """Read the line and headers of a request."""
     found = b""
     while b"\r\n\r\n" not in found:
         more = connection.recv(65536)
@@ -109,13 +109,13 @@ def request_of(connection: socket.socket) -> bytes:
 
 
 def response(status: int, body: bytes, kind: str = "application/json", *more: str) -> bytes:
-    """An HTTP response that ends its connection."""
+    """Return an HTTP response that ends its connection."""
     lines = [f"HTTP/1.1 {status} x", f"Content-Type: {kind}", f"Content-Length: {len(body)}"]
     return "\r\n".join([*lines, "Connection: close", *more, "", ""]).encode() + body
 
 
 def saying(status: int, body: bytes, kind: str = "application/json", *more: str) -> Any:
-    """A behaviour: always this answer."""
+    """Return the behaviour of a server that always gives one answer."""
 
     def behave(connection: socket.socket) -> None:
         request_of(connection)

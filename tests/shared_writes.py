@@ -16,6 +16,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
+from host_urls import async_url
 from memalchemy import Checkpointer, Database, MemalchemyError, Store, ThreadLog
 
 A_WHILE = 20
@@ -189,11 +190,7 @@ async def is_acknowledged(operation: Awaitable[object]) -> bool:
 
 def host_engine(url: str) -> AsyncEngine:
     """A host's own engine on the database of *url*."""
-    if url.startswith("sqlite"):
-        url = url.replace("sqlite:", "sqlite+aiosqlite:")
-    elif "+" not in url.split(":")[0]:
-        url = url.replace("postgresql:", "postgresql+asyncpg:")
-    engine = create_async_engine(url)
+    engine = create_async_engine(async_url(url))
     if engine.dialect.name == "sqlite":
         foreign_keys = "PRAGMA foreign_keys = ON"
         event.listen(engine.sync_engine, "connect", lambda c, _: c.execute(foreign_keys))

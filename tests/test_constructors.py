@@ -21,7 +21,7 @@ from memalchemy import (
     UserMemoryStore,
     VectorStore,
 )
-from memalchemy.memory.managers import SlidingWindowManager
+from memalchemy.context import SlidingWindowManager
 
 
 @pytest.fixture

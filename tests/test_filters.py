@@ -23,7 +23,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memalchemy.codec.items import OTHERS, FieldWords, field_terms
+from memalchemy.codec.field_terms import OTHERS, FieldTerms, field_terms
 from memalchemy.filters import MAX_DEPTH, MAX_PARTS, Filter
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -270,7 +270,7 @@ def test_every_match_has_a_word_of_each_equality() -> None:
             return
         there = set((field_terms(value, metadata, named) or "").split())
         for pointer, values in parsed.equalities():
-            words = FieldWords.of(pointer, values)
+            words = FieldTerms.of(pointer, values)
             assert there & {*words.words} or (OTHERS in there and words.mark not in there)
         narrowed[bool(parsed.equalities())] += 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import os
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,23 @@ import pytest
 from pydantic import BaseModel
 
 import memalchemy
+import memalchemy.collections
+import memalchemy.context
+import memalchemy.conversations
 import memalchemy.http
 import memalchemy.memory
+import memalchemy.memory.managers
 from memalchemy import errors
+
+PACKAGES = [
+    memalchemy,
+    memalchemy.collections,
+    memalchemy.context,
+    memalchemy.conversations,
+    memalchemy.http,
+    memalchemy.memory,
+    memalchemy.memory.managers,
+]
 
 _BUILTIN = (BaseException, ImportError, BaseModel, str)
 SNAPSHOT = Path(__file__).parent / "public_api.txt"
@@ -93,16 +108,17 @@ def test_every_error_has_a_code_of_its_own_and_a_line_in_the_documentation() -> 
         assert f"`{cls.code}` | `{cls.__name__}`" in page
 
 
-@pytest.mark.parametrize("package", [memalchemy, memalchemy.memory, memalchemy.http])
-def test_a_package_lists_what_it_imports_later_and_knows_a_misspelt_name(package: Any) -> None:
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_a_package_has_the_names_that_it_lists_and_refuses_a_misspelt_one(package: Any) -> None:
     assert {*package.__all__} <= {*dir(package)}
+    assert all(getattr(package, name) is not None for name in package.__all__)
     with pytest.raises(AttributeError, match=f"'{package.__name__}' has no attribute") as refused:
         _ = package.Misspelt
     assert (refused.value.name, refused.value.obj) == ("Misspelt", package)
 
 
 def test_what_is_imported_later_is_what_a_type_checker_is_told() -> None:
-    for package in (memalchemy, memalchemy.memory, memalchemy.http):
+    for package in (memalchemy, memalchemy.conversations, memalchemy.http, memalchemy.memory):
         source = Path(str(package.__file__)).read_text()
         [block] = [node for node in ast.parse(source).body if isinstance(node, ast.If)]
         told = {
@@ -114,4 +130,8 @@ def test_what_is_imported_later_is_what_a_type_checker_is_told() -> None:
         [assigned] = block.orelse
         places = ast.literal_eval(assigned.value.args[1])  # type: ignore[attr-defined]
         root = package.__name__
-        assert told == {(f"{root}.{m}", name) for m, names in places.items() for name in names}
+        assert told == {
+            (resolve_name(f".{module}", root), name)
+            for module, names in places.items()
+            for name in names
+        }

@@ -10,6 +10,8 @@ from sqlalchemy import literal, select, text, update
 
 from golden.watch import Watch
 from memalchemy import Checkpointer, Database
+from memalchemy.database import READ
+from memalchemy.log.scan import ask
 from memalchemy.log.tables import THREADS
 from memalchemy.statements import Program
 
@@ -29,30 +31,30 @@ async def test_registered_statements_are_seen_and_pass(
     await checkpointer.delete("thread")
 
     assert not watch.complaints
-    assert "checkpoints.queries.read_chain{'which': 'named'}" in watch.seen
-    assert "search.checkpoints.search_checkpoints{'below': False, 'weighed': True}" in watch.seen
-    assert "log.removing.bury{'scope': 'thread'}" in watch.seen
-    saved = {name for name in watch.seen if name.startswith("log.appending.")}
+    assert "checkpoints.load.read_chain{'which': 'named'}" in watch.seen
+    assert "search.text.search_checkpoints{'below': False, 'weighed': True}" in watch.seen
+    assert "log.delete.bury{}" in watch.seen
+    saved = {name for name in watch.seen if name.startswith("log.append.")}
     assert saved, "no statement of a save was seen"
 
 
 async def test_an_unregistered_statement_of_the_library_is_complained_about(
-    checkpointer: Checkpointer, watch: Watch
+    db: Database, watch: Watch
 ) -> None:
-    # `_rows` is a program of the library that sends whatever it is given.
-    await checkpointer._rows(select(literal(1)), {}, None)
+    # `ask` is a program of the library that sends whatever it is given.
+    await ask(db, select(literal(1)), {})
 
     (complaint,) = watch.complaints
-    assert "memalchemy.checkpoints.scope" in complaint
+    assert "memalchemy.statements" in complaint
     assert "not registered" in complaint
 
 
 async def test_an_equal_statement_that_was_built_aside_is_not_the_registered_one(
-    checkpointer: Checkpointer, watch: Watch
+    db: Database, watch: Watch
 ) -> None:
     aside = select(THREADS.c.thread_id).where(THREADS.c.tenant == "x")
-    await checkpointer._rows(aside, {}, None)
-    await checkpointer._rows(aside, {}, None)
+    await ask(db, aside, {})
+    await ask(db, aside, {})
 
     assert len(watch.complaints) == 2
 
@@ -96,5 +98,5 @@ async def test_a_program_of_a_test_is_the_tests_own_business(db: Database, watch
         rows = yield select(literal(3)), None
         return int(rows[0][0])
 
-    assert await db.read(program) == 3
+    assert await db.run(program, READ) == 3
     assert not watch.complaints

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 import memalchemy
+import memalchemy.collections
+import memalchemy.context
+import memalchemy.conversations
 import memalchemy.http
 import memalchemy.memory
 from memalchemy import Database
@@ -15,7 +18,14 @@ from several import parameters, refuses_one, spelt
 
 CLASSES = {
     value
-    for package in (memalchemy, memalchemy.memory, memalchemy.http)
+    for package in (
+        memalchemy,
+        memalchemy.collections,
+        memalchemy.context,
+        memalchemy.conversations,
+        memalchemy.http,
+        memalchemy.memory,
+    )
     for value in (getattr(package, name) for name in package.__all__)
     if inspect.isclass(value)
 }
@@ -24,8 +34,12 @@ CLASSES = {
 RECORDS = {"LogReading", "NewItem", "Episode", "Diff"}
 """Records, whose fields whatever they are given to looks at."""
 
-ELSEWHERE = {"Database.__init__(keys)", "Database.__init__(readable)"}
-"""Refused with a ValueError, see the tests of encryption: keys and words, no ids."""
+ELSEWHERE = {
+    "Database.__init__(keys)",
+    "Database.__init__(readable)",
+    "ThreadLog.read_columns(make)",
+}
+"""Keys and words, refused with a ValueError, see the tests of encryption; and a function."""
 
 CASES = sorted(
     (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import memalchemy
-import memalchemy.memory.managers
+import memalchemy.context
 import memalchemy.sync
 from memalchemy.http import blocking
 
@@ -205,7 +205,7 @@ def test_a_method_takes_by_position_what_the_one_of_its_name_takes_elsewhere(
     # Errors and managers, which do no I/O, have one face.
     kind = next(
         getattr(place, owner)
-        for place in (face, memalchemy, memalchemy.memory.managers)
+        for place in (face, memalchemy, memalchemy.context)
         if hasattr(place, owner)
     )
     method = getattr(kind, name)

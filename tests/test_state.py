@@ -296,7 +296,7 @@ async def test_a_checkpointer_gives_a_state_back_as_it_was(db: Database) -> None
 def test_the_package_and_its_managers_come_without_pydantic() -> None:
     code = (
         "import sys, memalchemy; memalchemy.Checkpointer, memalchemy.Store;"
-        "import memalchemy.memory.managers; sys.exit('pydantic' in sys.modules)"
+        "import memalchemy.context; sys.exit('pydantic' in sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", code], env=dict(os.environ), check=False)
 

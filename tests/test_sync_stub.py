@@ -134,6 +134,6 @@ def test_help_shows_a_method_as_it_is_called() -> None:
     ).stdout
 
     on_a_line = re.sub(r"\s+", " ", shown).replace("( self", "(self")
-    assert "history(self, thread_id: 'str', *, limit: 'int | None' = None" in on_a_line
+    assert "history(self, thread_id: 'str | None', *, limit: 'int | None' = None" in on_a_line
     assert "-> 'LazyIterator[CheckpointInfo]'" in shown
     assert "newest first" in shown

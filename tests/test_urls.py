@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import URL
 
 from memalchemy import Database, DriverMissing, MemalchemyError, UnknownURL
-from memalchemy.database.url import Target, parse
+from memalchemy.dialects import Target, parse_url
 
 Without = Callable[..., None]
 
@@ -56,21 +56,21 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Without:
     ],
 )
 def test_a_sqlite_url_names_a_file(url: str, path: str) -> None:
-    target = parse(url)
+    target = parse_url(url)
 
     assert (target.dialect, target.path) == ("sqlite", path)
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite:///:memory:"])
 def test_a_sqlite_url_without_a_file_is_a_database_in_memory(url: str) -> None:
-    target = parse(url)
+    target = parse_url(url)
 
     assert (target.dialect, target.path) == ("sqlite", None)
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+asyncpg"])
 def test_a_postgresql_url_uses_asyncpg(scheme: str) -> None:
-    target = parse(f"{scheme}://ada:secret@db.example.com:6543/agents")
+    target = parse_url(f"{scheme}://ada:secret@db.example.com:6543/agents")
 
     assert target.dialect == "postgresql"
     assert target.url.drivername == "postgresql+asyncpg"
@@ -84,7 +84,7 @@ def test_a_postgresql_url_uses_asyncpg(scheme: str) -> None:
 
 
 def test_a_postgresql_url_may_ask_for_psycopg() -> None:
-    target = parse("postgresql+psycopg://ada@db.example.com/agents?sslmode=require")
+    target = parse_url("postgresql+psycopg://ada@db.example.com/agents?sslmode=require")
 
     assert target.url.drivername == "postgresql+psycopg"
     assert connect_arguments(target)["sslmode"] == "require"
@@ -93,12 +93,14 @@ def test_a_postgresql_url_may_ask_for_psycopg() -> None:
 def test_psycopg_serves_where_asyncpg_is_not_installed(without: Without) -> None:
     without("asyncpg")
 
-    assert parse("postgres://ada@db.example.com/agents").url.drivername == "postgresql+psycopg"
+    assert parse_url("postgres://ada@db.example.com/agents").url.drivername == "postgresql+psycopg"
 
 
 @pytest.mark.parametrize("mode", ["disable", "allow", "prefer", "require", "verify-full"])
 def test_sslmode_is_understood_for_asyncpg_too(mode: str) -> None:
-    arguments = connect_arguments(parse(f"postgresql://ada@db.example.com/agents?sslmode={mode}"))
+    arguments = connect_arguments(
+        parse_url(f"postgresql://ada@db.example.com/agents?sslmode={mode}")
+    )
 
     assert arguments["ssl"] == mode
     assert "sslmode" not in arguments
@@ -106,18 +108,18 @@ def test_sslmode_is_understood_for_asyncpg_too(mode: str) -> None:
 
 def test_an_unknown_sslmode_is_refused_with_the_ones_there_are() -> None:
     with pytest.raises(UnknownURL, match="verify-full"):
-        parse("postgresql://ada@db.example.com/agents?sslmode=yes-please")
+        parse_url("postgresql://ada@db.example.com/agents?sslmode=yes-please")
 
 
 def test_a_host_in_the_query_is_a_socket_directory() -> None:
-    arguments = connect_arguments(parse("postgresql://ada@/agents?host=/var/run/postgresql"))
+    arguments = connect_arguments(parse_url("postgresql://ada@/agents?host=/var/run/postgresql"))
 
     assert arguments["host"] == "/var/run/postgresql"
 
 
 def test_what_neon_appends_to_its_urls_is_understood() -> None:
     arguments = connect_arguments(
-        parse("postgres://ada:pw@ep-x.neon.tech/db?sslmode=require&channel_binding=require")
+        parse_url("postgres://ada:pw@ep-x.neon.tech/db?sslmode=require&channel_binding=require")
     )
 
     assert arguments["ssl"] == "require"
@@ -126,7 +128,7 @@ def test_what_neon_appends_to_its_urls_is_understood() -> None:
 
 def test_connect_timeout_and_application_name_of_libpq_are_understood_by_asyncpg() -> None:
     arguments = connect_arguments(
-        parse("postgresql://ada@db/agents?connect_timeout=3&application_name=planner")
+        parse_url("postgresql://ada@db/agents?connect_timeout=3&application_name=planner")
     )
 
     assert arguments["timeout"] == 3
@@ -136,12 +138,12 @@ def test_connect_timeout_and_application_name_of_libpq_are_understood_by_asyncpg
 @pytest.mark.parametrize("parameter", ["connect_timeout=soon", "nonsense=1"])
 def test_a_parameter_that_the_driver_would_choke_on_is_an_unknown_url(parameter: str) -> None:
     with pytest.raises(UnknownURL, match=parameter.split("=")[0]):
-        parse(f"postgresql://ada@db.example.com/agents?{parameter}")
+        parse_url(f"postgresql://ada@db.example.com/agents?{parameter}")
 
 
 @pytest.mark.parametrize("scheme", ["oracle", "oracle+oracledb", "oracle+oracledb_async"])
 def test_the_last_part_of_an_oracle_url_is_a_service(scheme: str) -> None:
-    target = parse(f"{scheme}://ada:secret@db.example.com:1521/FREEPDB1")
+    target = parse_url(f"{scheme}://ada:secret@db.example.com:1521/FREEPDB1")
 
     assert target.url.drivername == "oracle+oracledb_async"
     arguments = connect_arguments(target)
@@ -151,7 +153,7 @@ def test_the_last_part_of_an_oracle_url_is_a_service(scheme: str) -> None:
 
 
 def test_an_oracle_url_may_name_the_service_itself() -> None:
-    target = parse("oracle://ada@db.example.com:1521/?service_name=agents")
+    target = parse_url("oracle://ada@db.example.com:1521/?service_name=agents")
 
     assert target.url.query["service_name"] == "agents"
 
@@ -159,7 +161,7 @@ def test_an_oracle_url_may_name_the_service_itself() -> None:
 def test_a_url_object_of_sqlalchemy_is_as_good_as_its_text() -> None:
     url = URL.create("postgresql", "ada", "p@ss:w/rd", "db.example.com", database="agents")
 
-    assert connect_arguments(parse(url))["password"] == "p@ss:w/rd"
+    assert connect_arguments(parse_url(url))["password"] == "p@ss:w/rd"
 
 
 @pytest.mark.parametrize(
@@ -201,12 +203,12 @@ def test_a_database_that_memalchemy_does_not_work_on_is_named(scheme: str) -> No
 )
 def test_a_driver_that_is_not_used_is_named(url: str, driver: str) -> None:
     with pytest.raises(UnknownURL, match=driver):
-        parse(url)
+        parse_url(url)
 
 
 def test_two_slashes_too_few_before_a_file_are_explained() -> None:
     with pytest.raises(UnknownURL, match=r"sqlite:///agent\.db"):
-        parse("sqlite://agent.db")
+        parse_url("sqlite://agent.db")
 
 
 @pytest.mark.parametrize(
@@ -234,7 +236,7 @@ def test_a_missing_driver_is_named_with_the_command_that_installs_it(
 def test_sqlite_needs_no_driver_of_a_server(without: Without) -> None:
     without("asyncpg", "psycopg", "oracledb")
 
-    assert parse("sqlite://").dialect == "sqlite"
+    assert parse_url("sqlite://").dialect == "sqlite"
 
 
 # --- Secrets -------------------------------------------------------------------------------------
@@ -254,7 +256,7 @@ def shown(url: str | URL) -> str:
         db = Database(url)
     except MemalchemyError as error:
         return "".join([*traceback.format_exception(error), repr(error), str(error.args)])
-    return f"{db!r} {db} {db.for_tenant('other')!r} {db._core.display}"
+    return f"{db!r} {db} {db.for_tenant('other')!r} {db._backend.display}"
 
 
 @settings(deadline=None)
@@ -290,6 +292,6 @@ def test_a_password_that_was_not_percent_encoded_is_never_shown(scheme: str, sec
 @settings(deadline=None)
 @given(SECRETS)
 def test_a_password_with_odd_characters_reaches_the_driver_unchanged(secret: str) -> None:
-    target = parse(f"postgresql://ada:{quote(secret, safe='')}@db.example.com/agents")
+    target = parse_url(f"postgresql://ada:{quote(secret, safe='')}@db.example.com/agents")
 
     assert connect_arguments(target)["password"] == secret

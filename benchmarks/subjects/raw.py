@@ -11,16 +11,18 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import aiosqlite
 import asyncpg
 from sqlalchemy import Executable
 from sqlalchemy.dialects import postgresql, sqlite
 
-from memalchemy.checkpoints.chain import CODEC
+from memalchemy.checkpoints.skip_deltas import CODEC
 from memalchemy.dialects import DIALECTS
-from memalchemy.log.appending import begin, put_checkpoint, put_delta, save
+from memalchemy.keys import new_checkpoint_id
+from memalchemy.log import Log, second_of
+from memalchemy.log.append import put_checkpoint, put_row, save
+from memalchemy.log.heads import Allotted, allot_or_begin
 
 
 class Compiled:
@@ -46,33 +48,27 @@ class Compiled:
 
 def _row(thread_id: str, payload: bytes, words: str | None) -> dict[str, Any]:
     now = datetime.now(UTC)
-    return {
-        "k_tenant": "default",
-        "k_thread_id": thread_id,
-        "k_namespace": "/",
+    return Log("default", thread_id, "/").names() | {
         "p_now": now,
+        "p_active_at": second_of(now),
+        "p_count": 1,
         "p_expires_at": None,
         "p_epoch": 1,
-        "p_checkpoint_id": uuid4().hex,
+        "p_checkpoint_id": new_checkpoint_id(),
         "p_parent_id": None,
         "p_run_id": None,
+        "p_rests_on": None,
         "p_meta": {},
         "p_raw_size": len(payload),
         "p_stored_size": len(payload),
         "p_occurred_at": now,
         "p_created_at": now,
-        "p_stored_at": now,
         "p_kind": "snapshot",
-        "p_entry_key": None,
-        "p_parent_seq": None,
         "p_base_seq": None,
         "p_depth": 0,
-        "p_since_bytes": 0,
+        "p_radix": None,
         "p_codec": CODEC,
         "p_checksum": zlib.crc32(payload),
-        "p_label": None,
-        "p_sort_key": None,
-        "p_status": 0,
         "p_search_text": words,
         "p_payload": payload,
     }
@@ -85,8 +81,8 @@ class RawSqlite:
         self._path = path
         self._turn = asyncio.Lock()
         d, dialect = DIALECTS["sqlite"], sqlite.dialect()
-        self._head = Compiled(begin(d, expected="any"), dialect)
-        self._delta = Compiled(put_delta(d), dialect)
+        self._head = Compiled(allot_or_begin(d, purpose="checkpoint", condition="any"), dialect)
+        self._delta = Compiled(put_row(d, of="state"), dialect)
         self._name = Compiled(put_checkpoint(d), dialect)
 
     async def open(self) -> None:
@@ -109,7 +105,9 @@ class RawSqlite:
             cursor = await run(self._head.sql, self._head.values(row))
             found = await cursor.fetchone()
             assert found is not None
-            row |= {"p_seq": found[0], "p_previous_id": found[3]}
+            head = Allotted._make(found)
+            row |= {"p_seq": head.next_seq - 1, "p_previous_id": head.previous_id}
+            row["p_ordinal"] = head.last_ordinal
             await run(self._delta.sql, self._delta.values(row))
             await run(self._name.sql, self._name.values(row))
             await run("COMMIT")
@@ -126,7 +124,7 @@ class RawPostgres:
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
         statement = save(
-            DIALECTS["postgresql"], first="begin", expected="any", parent=False, retain=False
+            DIALECTS["postgresql"], first="begin", condition="any", parent=False, retain=False
         )
         self._save = Compiled(statement, postgresql.asyncpg.dialect())
 

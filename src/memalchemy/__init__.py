@@ -49,21 +49,31 @@ from memalchemy.errors import (
 
 if TYPE_CHECKING:
     from memalchemy.checkpoints import Checkpointer
+    from memalchemy.collections import KeyValue, MemoryResult, ToolOutputs, VectorStore
+    from memalchemy.conversations import (
+        Conversation,
+        ConversationStore,
+        ConversationView,
+        RetainedCheckpointer,
+    )
     from memalchemy.database import Database
+    from memalchemy.decoding import decode
     from memalchemy.http.client import HTTPCheckpointer
-    from memalchemy.memory.conversation import Conversation, ConversationView
-    from memalchemy.memory.conversation_store import ConversationStore
-    from memalchemy.memory.episodes import Episode, EpisodeStore, EpisodicMemory, RecallMode
-    from memalchemy.memory.facts import MemoryFact
-    from memalchemy.memory.key_value import KeyValue
-    from memalchemy.memory.long_term import LLMMemoryManager
-    from memalchemy.memory.memories import Memory, MemoryScope, MemoryType
-    from memalchemy.memory.remembering import remember
-    from memalchemy.memory.retained import RetainedCheckpointer
-    from memalchemy.memory.sessions import BaseMemoryManager, NoopMemoryManager
-    from memalchemy.memory.tool_outputs import ToolOutputs
-    from memalchemy.memory.user_memory import UserMemoryStore
-    from memalchemy.memory.vector_store import MemoryResult, VectorStore
+    from memalchemy.memory import (
+        BaseMemoryManager,
+        Episode,
+        EpisodeStore,
+        EpisodicMemory,
+        LLMMemoryManager,
+        Memory,
+        MemoryFact,
+        MemoryScope,
+        MemoryType,
+        NoopMemoryManager,
+        RecallMode,
+        UserMemoryStore,
+        remember,
+    )
     from memalchemy.registry import get_checkpointer, list_checkpointers, register_checkpointer
     from memalchemy.store import Store
     from memalchemy.store.context import NamespacedStore, StoreContext
@@ -76,21 +86,31 @@ else:
         __name__,
         {
             "checkpoints": ("Checkpointer",),
+            "collections": ("KeyValue", "MemoryResult", "ToolOutputs", "VectorStore"),
+            "conversations": (
+                "Conversation",
+                "ConversationStore",
+                "ConversationView",
+                "RetainedCheckpointer",
+            ),
             "database": ("Database",),
+            "decoding": ("decode",),
             "http.client": ("HTTPCheckpointer",),
-            "memory.conversation": ("Conversation", "ConversationView"),
-            "memory.conversation_store": ("ConversationStore",),
-            "memory.episodes": ("Episode", "EpisodeStore", "EpisodicMemory", "RecallMode"),
-            "memory.facts": ("MemoryFact",),
-            "memory.key_value": ("KeyValue",),
-            "memory.long_term": ("LLMMemoryManager",),
-            "memory.memories": ("Memory", "MemoryScope", "MemoryType"),
-            "memory.remembering": ("remember",),
-            "memory.retained": ("RetainedCheckpointer",),
-            "memory.sessions": ("BaseMemoryManager", "NoopMemoryManager"),
-            "memory.tool_outputs": ("ToolOutputs",),
-            "memory.user_memory": ("UserMemoryStore",),
-            "memory.vector_store": ("MemoryResult", "VectorStore"),
+            "memory": (
+                "BaseMemoryManager",
+                "Episode",
+                "EpisodeStore",
+                "EpisodicMemory",
+                "LLMMemoryManager",
+                "Memory",
+                "MemoryFact",
+                "MemoryScope",
+                "MemoryType",
+                "NoopMemoryManager",
+                "RecallMode",
+                "UserMemoryStore",
+                "remember",
+            ),
             "registry": ("get_checkpointer", "list_checkpointers", "register_checkpointer"),
             "store": ("Store",),
             "store.context": ("NamespacedStore", "StoreContext"),
@@ -161,6 +181,7 @@ __all__ = [
     "UserMemoryStore",
     "VectorStore",
     "__version__",
+    "decode",
     "get_checkpointer",
     "list_checkpointers",
     "register_checkpointer",

@@ -1,4 +1,4 @@
-"""Names that a package imports when they are asked for. Knows no package."""
+"""Names that a package imports when they are first used."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ from typing import Any
 def later(
     package: str, places: Mapping[str, Iterable[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of *package*, for the names that each of its modules has.
+    """Return ``__getattr__`` and ``__dir__`` of *package* for the names that its modules have.
 
-    Not for a type checker: it has imports of the names, and takes any name of what has these.
+    Hide the call from type checkers, which need imports of the names: they accept any name of a
+    package that has ``__getattr__``.
+
+    Args:
+        places: names by their modules, relative to the package: ``"module"`` is in the package,
+            ``".module"`` beside it.
     """
     owner = sys.modules[package]
     where = {name: module for module, names in places.items() for name in names}
@@ -23,8 +28,8 @@ def later(
             raise AttributeError(
                 f"module {package!r} has no attribute {name!r}", name=name, obj=owner
             )
-        value = getattr(import_module(f"{package}.{where[name]}"), name)
-        setattr(owner, name, value)  # the next time nobody asks here
+        value = getattr(import_module(f".{where[name]}", package), name)
+        setattr(owner, name, value)  # the next access does not get here
         return value
 
     return get, lambda: sorted({*vars(owner), *where})

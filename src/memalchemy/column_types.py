@@ -1,34 +1,134 @@
-"""The column types of the schema: what databases store otherwise than Python has it.
+"""The column types of the schema: values that databases store otherwise than Python has them.
 
-Knows no table.
+Each type is a `TypeDecorator`; a `ColumnTypes` says how one database stores it. The one here serves
+SQLite and every database that nobody knows better; PostgreSQL's and Oracle's are in their dialects.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import re
+import abc
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from decimal import Decimal
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib import import_module
+from typing import Any, TypeVar
+from uuid import UUID
 
-from sqlalchemy import JSON, DateTime, Dialect, LargeBinary, String, TypeDecorator
-from sqlalchemy.types import TypeEngine, UserDefinedType
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    DateTime,
+    Dialect,
+    LargeBinary,
+    String,
+    TypeDecorator,
+    Uuid,
+)
+from sqlalchemy.types import TypeEngine
 
 from memalchemy.codec import vectors
 from memalchemy.keys import decode_id, encode_id
 
-# A dialect's own types are imported where they are needed: most processes need one database's.
+T = TypeVar("T")
+
+Processor = Callable[[Any], Any] | None
+"""A function of one value; ``None`` leaves values as they are."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
-Reader = Callable[[Any], Any] | None
-"""What makes a value of what a driver gives, without what SQLAlchemy puts around it: it is called
-for each value of each row. ``None`` if the driver gives the value itself.
-"""
+class Storage:
+    """The way in which a database stores the values of one column type.
+
+    *write* makes of a value what *type_* takes, *read* makes a value of what it gives. Both are
+    called for each value of each row, ``None`` included.
+    """
+
+    def __init__(
+        self, type_: TypeEngine[Any], write: Processor = None, read: Processor = None
+    ) -> None:
+        self.type = type_
+        self.write = write
+        self.read = read
+
+    def bind_processor(self, type_: TypeEngine[Any], dialect: Dialect) -> Processor:
+        """Return `write` followed by the bind processor of *type_*, the type on *dialect*."""
+        return _composed(self.write, type_.bind_processor(dialect))
+
+    def result_processor(
+        self, type_: TypeEngine[Any], dialect: Dialect, coltype: object
+    ) -> Processor:
+        """Return the result processor of *type_*, the type on *dialect*, followed by `read`."""
+        return _composed(type_.result_processor(dialect, coltype), self.read)
 
 
-class Key(TypeDecorator[str]):
+def _composed(first: Processor, then: Processor) -> Processor:
+    if first is None or then is None:
+        return first or then
+    return lambda value: then(first(value))
+
+
+class ColumnTypes:
+    """Storage in types that every database has."""
+
+    def string(self, length: int) -> TypeEngine[Any]:
+        """Return the type of ids and namespaces, which are compared byte by byte."""
+        return String(length)
+
+    def log_key(self) -> Storage:
+        """Return the storage of keys of logs: 16 bytes."""
+        return Storage(LargeBinary(), uuid_bytes, uuid_of_bytes)
+
+    def time(self) -> Storage:
+        """Return the storage of times: whole microseconds since 1970."""
+        return Storage(BigInteger(), _microseconds, _time_of_microseconds)
+
+    def json(self) -> Storage:
+        """Return the storage of metadata: JSON with sorted keys."""
+        return Storage(JSON(), sorted_json, json_object)
+
+    def vector(self) -> Storage:
+        """Return the storage of vectors: float32 in bytes."""
+        return Storage(LargeBinary(), vector_bytes, vector_floats)
+
+
+class _StoredType(TypeDecorator[T]):
+    """A column type whose `Storage` is its database's."""
+
+    cache_ok = True
+    __abstract__ = True
+
+    @abc.abstractmethod
+    def storage(self, types: ColumnTypes) -> Storage:
+        """Return the storage of this type among those of a database."""
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        return dialect.type_descriptor(self._storage_on(dialect).type)
+
+    def process_bind_param(self, value: T | None, dialect: Dialect) -> Any:
+        write = self._storage_on(dialect).write
+        return value if write is None else write(value)
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> T | None:
+        read = self._storage_on(dialect).read
+        return value if read is None else read(value)
+
+    def bind_processor(self, dialect: Dialect) -> Processor:
+        """Return the function that SQLAlchemy's own would be, with one call for each value."""
+        return self._storage_on(dialect).bind_processor(self.impl_instance, dialect)
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Processor:
+        """Return the function that SQLAlchemy's own would be, with one call for each value."""
+        return self._storage_on(dialect).result_processor(self.impl_instance, dialect, coltype)
+
+    def _storage_on(self, dialect: Dialect) -> Storage:
+        # By name, because dialects stand above the schema, and a process needs one of them.
+        find = import_module("memalchemy.dialects").column_types_on
+        return self.storage(find(dialect.name))
+
+
+class Key(_StoredType[str]):
     """An id column: any Python string, compared byte by byte."""
 
     impl = String
@@ -38,20 +138,8 @@ class Key(TypeDecorator[str]):
         super().__init__(length)
         self.length = length
 
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name == "postgresql":
-            return dialect.type_descriptor(String(self.length, collation="C"))
-        return dialect.type_descriptor(String(self.length))
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        return None if value is None else encode_id(value)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        return None if value is None else decode_id(value)
-
-    def reader(self, dialect: Dialect) -> Reader:
-        """The same as `process_result_value`."""
-        return _id
+    def storage(self, types: ColumnTypes) -> Storage:
+        return Storage(types.string(self.length), _encoded_id, _decoded_id)
 
 
 class Path(Key):
@@ -59,58 +147,34 @@ class Path(Key):
 
     cache_ok = True
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        return value
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        return value
-
-    def reader(self, dialect: Dialect) -> Reader:
-        """The same as `process_result_value`."""
-        return None
+    def storage(self, types: ColumnTypes) -> Storage:
+        return Storage(types.string(self.length))
 
 
-class UtcDateTime(TypeDecorator[datetime]):
+class LogKey(_StoredType[UUID]):
+    """The key of a log (`memalchemy.keys.log_key`): ``uuid`` on PostgreSQL, 16 bytes elsewhere."""
+
+    impl = Uuid
+    cache_ok = True
+
+    def storage(self, types: ColumnTypes) -> Storage:
+        return types.log_key()
+
+
+class UtcDateTime(_StoredType[datetime]):
     """An aware UTC datetime to the microsecond, in and out, on every database.
 
-    Oracle's DATE ends at seconds and its driver drops time zones, so it stores a naive TIMESTAMP.
+    SQLite has no type for times: it stores whole microseconds since 1970.
     """
 
     impl = DateTime
     cache_ok = True
 
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name == "postgresql":
-            from sqlalchemy.dialects import postgresql  # noqa: TID251
-
-            return dialect.type_descriptor(postgresql.TIMESTAMP(timezone=True))
-        if dialect.name == "oracle":
-            from sqlalchemy.dialects import oracle  # noqa: TID251
-
-            return dialect.type_descriptor(oracle.TIMESTAMP())
-        return dialect.type_descriptor(DateTime())
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError("datetimes must be aware; got a naive one")
-        value = value.astimezone(UTC)
-        return value if dialect.name == "postgresql" else value.replace(tzinfo=None)
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        if dialect.name == "postgresql":
-            _aware(value)
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-    def reader(self, dialect: Dialect) -> Reader:
-        """The same as `process_result_value`."""
-        return _aware if dialect.driver == "asyncpg" else _processed(self, dialect)
+    def storage(self, types: ColumnTypes) -> Storage:
+        return types.time()
 
 
-class Json(TypeDecorator[Any]):
+class Json(_StoredType[Any]):
     """Filterable metadata: JSONB, native JSON or text; sorted keys, so equal values are equal.
 
     Numbers come back equal and of their own type; on Oracle, where JSON has one kind of number, a
@@ -120,33 +184,8 @@ class Json(TypeDecorator[Any]):
     impl = JSON
     cache_ok = True
 
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name == "postgresql":
-            from sqlalchemy.dialects import postgresql  # noqa: TID251
-
-            return dialect.type_descriptor(postgresql.JSONB())
-        return dialect.type_descriptor(JSON())
-
-    def bind_processor(self, dialect: Dialect) -> Reader:
-        """Spell the JSON here on PostgreSQL, whatever serialiser the engine has: see `to_jsonb`."""
-        if dialect.name != "postgresql":
-            made: Reader = super().bind_processor(dialect)
-            return made
-        if dialect.driver.startswith("psycopg") and dialect.driver != "psycopg2":
-            from psycopg.types.json import Jsonb
-
-            return lambda value: Jsonb(value, dumps=to_jsonb)
-        return to_jsonb
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        return _sorted(value)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        return _object(_without_decimals(value) if dialect.name == "oracle" else value)
-
-    def reader(self, dialect: Dialect) -> Reader:
-        """The same as `process_result_value`."""
-        return _object if dialect.driver == "asyncpg" else _processed(self, dialect)
+    def storage(self, types: ColumnTypes) -> Storage:
+        return types.json()
 
 
 class Payload(TypeDecorator[bytes]):
@@ -159,119 +198,93 @@ class Payload(TypeDecorator[bytes]):
         return None if value is None else bytes(value)
 
 
-class PgVector(UserDefinedType[Any]):
-    """pgvector's type without a dimension: one column holds every size."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **kw: Any) -> str:
-        return "VECTOR"
-
-
-class Vector(TypeDecorator[Sequence[float]]):
+class Vector(_StoredType[Sequence[float]]):
     """A float32 vector of any dimension: ``vector`` on PostgreSQL and Oracle, bytes on SQLite.
 
     PostgreSQL without pgvector has a bytea column instead (see the first revision); `search` asks
-    the database which one it has.
+    the database which one it has. Where the package pgvector is installed its operators work on the
+    column: ``EmbeddingRow.vector.cosine_distance([0.1, 0.2])``.
     """
 
     impl = LargeBinary
     cache_ok = True
 
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name == "postgresql":
-            return dialect.type_descriptor(PgVector())
-        if dialect.name == "oracle":
-            from sqlalchemy.dialects import oracle  # noqa: TID251
+    def storage(self, types: ColumnTypes) -> Storage:
+        return types.vector()
 
-            float32 = oracle.VectorStorageFormat.FLOAT32
-            return dialect.type_descriptor(oracle.VECTOR(storage_format=float32))  # type: ignore[no-untyped-call]
-        return dialect.type_descriptor(LargeBinary())
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        if value is None:
-            return None
-        stored = vectors.to_bytes(value)
-        if dialect.name == "sqlite":
-            return stored
-        # The driver takes an array, never a list: SQLAlchemy's own conversion is bypassed here.
-        vector = vectors.from_bytes(stored)
-        return vector if dialect.name == "oracle" else str(vector.tolist())
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        if value is None:
-            return None
-        if isinstance(value, (bytes, memoryview)):
-            return vectors.from_bytes(value).tolist()
-        if isinstance(value, str):
-            return [float(number) for number in value[1:-1].split(",")]
-        return list(value)
+    @property
+    def comparator_factory(self) -> Any:  # type: ignore[override]
+        """Return the class of pgvector's operators, imported when an expression needs it."""
+        return _vector_comparator()
 
 
-def _aware(value: Any) -> Any:
-    """PostgreSQL's times are aware, but for infinity, which asyncpg makes a naive one."""
-    if value is not None and value.tzinfo is None:
-        raise ValueError("a time without end is no time")
-    return value
+@cache
+def _vector_comparator() -> type:
+    try:
+        native = import_module("pgvector.sqlalchemy").VECTOR
+    except ImportError:
+        return TypeDecorator.Comparator
+    return type("VectorComparator", (TypeDecorator.Comparator, native.comparator_factory), {})
 
 
-def _object(value: Any) -> Any:
-    """Metadata is an object, or not there."""
+def utc(value: datetime) -> datetime:
+    """Return a time in UTC, or refuse one whose time zone nobody knows."""
+    if value.tzinfo is None:
+        raise ValueError("datetimes must be aware; got a naive one")
+    return value if value.tzinfo is UTC else value.astimezone(UTC)
+
+
+def _microseconds(value: datetime | None) -> int | None:
+    return None if value is None else (utc(value) - _EPOCH) // _MICROSECOND
+
+
+def _time_of_microseconds(stored: int | None) -> datetime | None:
+    return None if stored is None else _EPOCH + timedelta(microseconds=stored)
+
+
+def uuid_bytes(value: UUID | None) -> bytes | None:
+    """Return the 16 bytes of a UUID."""
+    return None if value is None else value.bytes
+
+
+def uuid_of_bytes(stored: bytes | None) -> UUID | None:
+    """Return the UUID of 16 bytes."""
+    return None if stored is None else UUID(bytes=bytes(stored))
+
+
+def _encoded_id(value: str | None) -> str | None:
+    return None if value is None else encode_id(value)
+
+
+def _decoded_id(stored: str | None) -> str | None:
+    return None if stored is None else decode_id(stored)
+
+
+def sorted_json(value: Any) -> Any:
+    """Return *value* with the keys of its objects in order."""
+    if isinstance(value, dict):
+        return {key: sorted_json(value[key]) for key in sorted(value)}
+    return [sorted_json(item) for item in value] if isinstance(value, list) else value
+
+
+def json_object(value: Any) -> Any:
+    """Return metadata, which is an object or not there; raise `TypeError` for anything else."""
     if value is not None and not isinstance(value, dict):
         raise TypeError(f"metadata is an object, not {type(value).__name__}")
     return value
 
 
-def _id(stored: str | None) -> str | None:
-    return None if stored is None else decode_id(stored)
+def vector_bytes(value: Any) -> bytes | None:
+    """Return a vector as little-endian float32."""
+    return None if value is None else vectors.to_bytes(value)
 
 
-def _processed(type_: TypeEngine[Any], dialect: Dialect) -> Reader:
-    made: Reader = type_.dialect_impl(dialect).result_processor(dialect, None)
-    return made
-
-
-_LARGE = 1e16
-"""From here on Python writes floats with an exponent."""
-_LARGE_MARK = "\0"
-_LARGE_SPELT = re.compile(r'"\\u0000(-?[0-9.]+e\+[0-9]+)"')
-
-
-def to_jsonb(value: Any) -> str:
-    """JSON whose floats are floats when PostgreSQL gives them back.
-
-    It writes a number that was given with an exponent without one: 1e300 as a whole number of 301
-    digits. A point and the zero behind it are kept, so large floats are written with them.
-    """
-    return _LARGE_SPELT.sub(_in_full, json.dumps(_marked(value)))
-
-
-def _marked(value: Any) -> Any:
-    """*value* with sorted keys; large floats as texts, marked by a character that JSONB refuses."""
-    if isinstance(value, dict):
-        return {key: _marked(value[key]) for key in sorted(value)}
-    if isinstance(value, list):
-        return [_marked(item) for item in value]
-    if isinstance(value, float) and abs(value) >= _LARGE and math.isfinite(value):
-        return f"{_LARGE_MARK}{value!r}"
-    return value
-
-
-def _in_full(match: re.Match[str]) -> str:
-    return f"{Decimal(match[1]):f}.0"
-
-
-def _sorted(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(item) for item in value] if isinstance(value, list) else value
-
-
-def _without_decimals(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        # Whole numbers of over 64 bits were floats: `metadata.check_metadata` refuses such ints.
-        whole = value == value.to_integral_value() and -(2**63) <= value < 2**63
-        return int(value) if whole else float(value)
-    if isinstance(value, dict):
-        return {key: _without_decimals(item) for key, item in value.items()}
-    return [_without_decimals(item) for item in value] if isinstance(value, list) else value
+def vector_floats(stored: Any) -> Any:
+    """Return the numbers of a stored vector: bytes, a text as ``[1,2]``, or any row of numbers."""
+    if stored is None:
+        return None
+    if isinstance(stored, (bytes, memoryview)):
+        return vectors.from_bytes(stored).tolist()
+    if isinstance(stored, str):
+        return [float(number) for number in stored[1:-1].split(",")]
+    return list(stored)

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol, Self, runtime_checkable
 
+from memalchemy.errors import InvalidArgument
 from memalchemy.errors import StoreCapabilityError as StoreCapabilityError
 
 
@@ -32,7 +33,7 @@ Seconds = float | int | timedelta
 
 @dataclass(frozen=True, slots=True)
 class CheckpointInfo:
-    """What is known of a checkpoint without reading its state.
+    """A checkpoint, without its state.
 
     ``seq`` is its position in the thread's log: order comes from it, never from a clock.
     ``parent_id`` is the checkpoint that its state was derived from (it may be deleted by now).
@@ -50,6 +51,7 @@ class CheckpointInfo:
     raw_size: int
     stored_size: int
     occurred_at: datetime
+    namespace: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The same fields as a dict, the one shape that metadata queries return."""
@@ -149,13 +151,15 @@ class Retention:
         for name in ("keep_last", "keep_every"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+                raise InvalidArgument(f"{name} must be a whole number of at least 1, not {value!r}")
         if self.older_than is not None:
             age = to_timedelta(self.older_than)
             if not timedelta(0) < age < timedelta(days=365_000):
-                raise ValueError("older_than must be longer than zero, and under a thousand years")
+                raise InvalidArgument(
+                    "older_than must be longer than zero, and under a thousand years"
+                )
         if self.keep_last is None and self.keep_every is None and self.older_than is None:
-            raise ValueError("give at least one of keep_last, keep_every, older_than")
+            raise InvalidArgument("give at least one of keep_last, keep_every, older_than")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +175,23 @@ class Progress:
     total: int
     removed: int = 0
     busy: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A step that memalchemy could not take, with the commands for somebody who can.
+
+    Attributes:
+        reason: why it was not taken.
+        commands: the commands to run, in this order.
+        table: the table that it is about, if it is about one.
+        dead: the number of dead rows of that table, as the server counts them.
+    """
+
+    reason: str
+    commands: tuple[str, ...] = ()
+    table: str | None = None
+    dead: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +412,7 @@ def to_lifetime(ttl: Seconds, name: str = "ttl") -> timedelta:
     """
     life = to_timedelta(ttl)
     if not timedelta(0) < life < timedelta(days=365_000):
-        raise ValueError(f"{name} must be longer than zero and shorter than a thousand years")
+        raise InvalidArgument(f"{name} must be longer than zero and shorter than a thousand years")
     return life
 
 

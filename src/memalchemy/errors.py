@@ -276,6 +276,17 @@ class StoreCapabilityError(CapabilityMissing):
         self.hint = hint
 
 
+class InvalidArgument(ValueError):
+    """An argument makes no sense; nothing was written.
+
+    It is a plain `ValueError` for those who call memalchemy. The HTTP server answers 422 with its
+    message and code; any other `ValueError` is a defect of memalchemy to it, and its words stay in
+    the server's log.
+    """
+
+    code = "MA-ARGUMENT"
+
+
 class StatementFailed(MemalchemyError):
     """The database refused a statement for a reason that has no class of its own here.
 

@@ -1,8 +1,8 @@
-"""What memalchemy tells an observer: one event per operation, never a payload.
+"""Events for observers: one for each operation, one for each statement; never a value.
 
-``subscribe(callback)`` is enough to wire metrics or tracing. Callbacks run in the thread or task
-that did the work and should be quick; one that raises is reported through `logging` and dropped
-from that event only, so an observer cannot break a save.
+`subscribe` is enough for metrics and tracing, `subscribe_statements` for a log of SQL. Callbacks
+run in the thread or task that did the work and should be quick. One that raises is logged and
+misses that event only: an observer cannot break a save.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ _subscribers: tuple[Subscriber, ...] = ()
 
 
 def subscribe(callback: Subscriber) -> Callable[[], None]:
-    """Call *callback* with each `Event` of this process. Returns a function that ends it."""
+    """Call *callback* with each `Event` of this process; return a function that ends this."""
     global _subscribers
     _subscribers = (*_subscribers, callback)
 
@@ -66,11 +67,63 @@ def subscribe(callback: Subscriber) -> Callable[[], None]:
 
 def publish(event: Event) -> None:
     """Hand *event* to every subscriber."""
-    for subscriber in _subscribers:
+    _notify(_subscribers, event, event.name)
+
+
+@dataclass(frozen=True, slots=True)
+class StatementEvent:
+    """One SQL statement that memalchemy has sent, whichever way it went to the driver.
+
+    ``sql`` is the text with placeholders: values are bound and not told. ``database`` is the
+    dialect's name, ``seconds`` the wall time until its rows were read, ``error`` the class name of
+    the exception that it ended with. ``statement`` is SQLAlchemy's construct, if there was one.
+    Statements of the host on its own connections are not told; BEGIN and COMMIT are where
+    memalchemy sends them itself, and not where a driver does.
+    """
+
+    sql: str
+    database: str
+    driver: str
+    seconds: float
+    error: str | None = None
+    statement: Any = field(default=None, repr=False)
+
+
+StatementSubscriber = Callable[[StatementEvent], None]
+_statement_subscribers: tuple[StatementSubscriber, ...] = ()
+
+
+def subscribe_statements(callback: StatementSubscriber) -> Callable[[], None]:
+    """Call *callback* with each `StatementEvent` of this process; return a function that ends this.
+
+    SQLAlchemy's own hooks miss the statements that go straight to a driver; this one does not.
+    """
+    global _statement_subscribers
+    _statement_subscribers = (*_statement_subscribers, callback)
+
+    def unsubscribe() -> None:
+        global _statement_subscribers
+        _statement_subscribers = tuple(s for s in _statement_subscribers if s is not callback)
+
+    return unsubscribe
+
+
+def statements_are_observed() -> bool:
+    """Return whether anybody has subscribed to statements."""
+    return bool(_statement_subscribers)
+
+
+def publish_statement(event: StatementEvent) -> None:
+    """Hand *event* to every subscriber to statements."""
+    _notify(_statement_subscribers, event, "a statement")
+
+
+def _notify(subscribers: tuple[Callable[[Any], None], ...], event: Any, name: str) -> None:
+    for subscriber in subscribers:
         try:
             subscriber(event)
         except Exception:  # noqa: BLE001 - logged: an observer must not break the operation it sees
-            _log.exception("an event subscriber raised on %s", event.name)
+            _log.exception("an event subscriber raised on %s", name)
 
 
 @contextmanager

@@ -11,10 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from hashlib import sha256
+from secrets import randbits
+from time import time_ns
 from typing import TypeVar
-from uuid import uuid4
+from uuid import UUID, uuid4
 
-from memalchemy.errors import TooLarge
+from memalchemy.errors import InvalidArgument, TooLarge
 
 T = TypeVar("T")
 
@@ -83,6 +86,23 @@ def check_thread_id(text: object) -> str:
     return checked
 
 
+@lru_cache(maxsize=4096)
+def log_key(tenant: str, thread_id: str, path: str) -> UUID:
+    """The key of the log of a thread in an encoded namespace: the same wherever it is computed.
+
+    A UUID of version 8, the beginning of the SHA-256 of the three, each after its length: no two
+    logs have the same key.
+    """
+    digest = sha256()
+    for part in (tenant, thread_id, path):
+        encoded = part.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(4))
+        digest.update(encoded)
+    number = int.from_bytes(digest.digest()[:16])
+    number = number & ~(0xF << 76) | (8 << 76)  # the version
+    return UUID(int=number & ~(0b11 << 62) | (0b10 << 62))  # the variant
+
+
 def fork_of(thread_id: str) -> str:
     """A new id for a copy of a thread: the thread's own, cut off where it would be too long for
     what follows, ``-fork-`` and eight random digits.
@@ -97,6 +117,19 @@ def fork_of(thread_id: str) -> str:
 def _fits(thread_id: str) -> bool:
     stored = encode_id(thread_id)
     return len(stored) <= MAX_STORED_CHARACTERS and len(stored.encode()) <= MAX_ID_BYTES
+
+
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def new_checkpoint_id() -> str:
+    """A new id: eleven digits of the time in microseconds, then seven random ones.
+
+    Short, because it stands in a row, in an index and in the row of what is built on it; and in the
+    order of time, so that an index takes it at its end.
+    """
+    number = (time_ns() // 1000) << 35 | randbits(35)
+    return "".join(_DIGITS[number >> shift & 31] for shift in range(85, -1, -5))
 
 
 def check_name(text: object, what: str) -> str:
@@ -176,7 +209,7 @@ def _path_of(parts: tuple[str, ...]) -> str:
         try:
             part.encode()
         except UnicodeEncodeError:
-            raise ValueError("a namespace part must not hold a lone surrogate") from None
+            raise InvalidArgument("a namespace part must not hold a lone surrogate") from None
         encoded.append(_PART.sub(lambda m: _PART_ESCAPES[m.group()], part) + "/")
     path = "".join(encoded)
     if (size := len(path.encode())) > MAX_NAMESPACE_BYTES:
@@ -203,12 +236,12 @@ def parse_namespace(text: str) -> tuple[str, ...]:
         ValueError, TooLarge: it is none.
     """
     if not text:
-        raise ValueError("a namespace is not empty; / is the root")
+        raise InvalidArgument("a namespace is not empty; / is the root")
     inside = text.removeprefix("/").removesuffix("/")
     path = "/" if text == "/" else f"/{inside}/"
     parts = decode_namespace(path)
     if encode_namespace(parts) != path:
-        raise ValueError(f"{text!r} is not a namespace; a ~ in a part is written ~0")
+        raise InvalidArgument(f"{text!r} is not a namespace; a ~ in a part is written ~0")
     return parts
 
 

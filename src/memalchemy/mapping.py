@@ -1,7 +1,7 @@
-"""What counts as a state, and how it becomes the mapping that is stored.
+"""Convert states to the mappings that are stored, and back.
 
-A mapping, a pydantic model, or anything with ``to_checkpoint()`` and ``from_checkpoint()``. Knows
-nothing of bytes or SQL.
+A state is a mapping, a pydantic model, or an object with ``to_checkpoint()`` whose class has
+``from_checkpoint()``.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ Fallback = Callable[[Any], Any]
 
 
 def to_mapping(state: Any) -> tuple[Mapping[str, Any], Fallback | None]:
-    """The mapping to store, and how to simplify leaves that the codec does not know.
+    """Return the mapping to store, and a function that simplifies leaves unknown to the codec.
 
-    ``to_checkpoint()`` wins over everything. A pydantic model keeps its Python values (datetimes,
-    tuples, sets, bytes, Decimals); only leaves that the codec cannot store, such as enums and URLs,
-    take their JSON form, which ``state_type`` validates back on load. Fields of subclasses are
-    kept, computed fields are not, names are the aliases; a secret is refused, not masked.
+    ``to_checkpoint()`` is used before everything else. A pydantic model keeps its Python values
+    (datetimes, tuples, sets, bytes, Decimals). Leaves that the codec cannot store, such as enums
+    and URLs, take their JSON form, and ``state_type`` validates them back on load. Fields of
+    subclasses are kept, computed fields are not, and names are the aliases. A secret is refused and
+    not masked.
 
     Raises:
         NotSerialisable: *state* is none of the three.
@@ -47,7 +48,7 @@ def to_mapping(state: Any) -> tuple[Mapping[str, Any], Fallback | None]:
 
 
 def _is_model(kind: Any) -> bool:
-    # A model's class cannot be there without pydantic, which takes longer to import than all this.
+    # No model exists unless pydantic was imported, which takes longer than everything here.
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
 
@@ -62,7 +63,7 @@ def _json_form(value: Any) -> Any:
 
 
 def from_mapping(stored: dict[str, Any], state_type: Any | None) -> Any:
-    """Build a *state_type* from what was stored; without one, the mapping itself."""
+    """Build a *state_type* from a stored mapping; without a type return the mapping itself."""
     if state_type is None:
         return stored
     build = getattr(state_type, "from_checkpoint", None)
@@ -77,7 +78,7 @@ def check_state_type(state_type: Any) -> Any:
     """Return *state_type* if `from_mapping` can build one.
 
     Raises:
-        TypeError: a class that has no way to be made of what is stored, or no class at all.
+        TypeError: it is a class that cannot be built from a mapping, or no class at all.
     """
     known = (
         state_type is None
@@ -96,7 +97,7 @@ def check_state_type(state_type: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """*value* with what its pydantic models give as JSON in their place, at any depth."""
+    """Return *value* with pydantic models, at any depth, replaced by their JSON form."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):

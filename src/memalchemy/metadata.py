@@ -1,4 +1,4 @@
-"""Metadata: small JSON that is filtered on. Checked before anything is sent."""
+"""Check metadata: small JSON that filters are applied to."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from memalchemy.codec.values import pointer
 from memalchemy.errors import NotSerialisable, TooLarge
 
 MAX_METADATA_BYTES = 32_000
-"""Metadata is filtered on and listed; what is larger belongs into the state or value."""
+"""Size of metadata as JSON. What is larger belongs in the state or the value."""
 
 
 def check_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A copy of *metadata* that every database stores and returns unchanged.
+    """Return a copy of *metadata* that every database stores and returns unchanged.
 
     Raises:
-        NotSerialisable: not JSON (str keys; str, int, float, bool, None, list, dict), NaN or
-            infinity, U+0000 or a lone surrogate in a text: JSON columns refuse those.
-        TooLarge: over 32,000 bytes of JSON.
+        NotSerialisable: it is not JSON (str keys; str, int, float, bool, None, list, dict), or
+            holds what JSON columns refuse: NaN, infinity, U+0000, a lone surrogate.
+        TooLarge: it takes over 32,000 bytes as JSON.
     """
     if metadata is None:
         return {}
@@ -35,7 +35,7 @@ def check_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def kind_of(value: Any) -> str:
-    """The kind of JSON value, as the dialects' comparisons name it."""
+    """Return the kind of a JSON value, as the dialects' comparisons name it."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -53,7 +53,7 @@ def _check(value: Any, path: str, depth: int = 0) -> Any:
             raise NotSerialisable(path, "holds U+0000, which JSON columns refuse")
         if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
             raise NotSerialisable(path, "holds a lone surrogate, which JSON columns refuse")
-        return str.__str__(value)  # str() would make another text of an Enum's member
+        return str.__str__(value)  # str() would return the name of an Enum's member
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):

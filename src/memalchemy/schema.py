@@ -1,8 +1,9 @@
-"""The whole schema: five tables. What their columns are made of is in `column_types`.
+"""The whole schema: five tables. The types of their columns are in `column_types`.
 
-A *log* is (tenant, thread_id, namespace). A thread is all logs with one (tenant, thread_id); a
-checkpoint is a name for a position in a log; a conversation is a log of entries; facts, documents
-and key-value data are store items. Read this file and you know the product.
+A *log* is (tenant, thread_id, namespace), and has one key, ``log_id``. A thread is all logs with
+one (tenant, thread_id); a checkpoint is a name for a position in a log; a conversation is a log of
+entries; facts, documents and key-value data are store items. Read this file and you know the
+product.
 
 Migrations own the tables: nothing here is ever passed to ``create_all``. Host applications may
 query, join and relate these classes; rows that memalchemy does not write itself are not supported,
@@ -14,13 +15,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import (
     BigInteger,
+    CheckConstraint,
     Dialect,
     ForeignKeyConstraint,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     SmallInteger,
     String,
@@ -28,15 +32,27 @@ from sqlalchemy import (
     UniqueConstraint,
     case,
     column,
+    event,
+    not_,
     text,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    Mapped,
+    ORMExecuteState,
+    Session,
+    mapped_column,
+    relationship,
+    with_loader_criteria,
+)
 
-from memalchemy.column_types import Json, Key, Path, Payload, UtcDateTime, Vector
+from memalchemy.column_types import Json, Key, LogKey, Path, Payload, UtcDateTime, Vector
+from memalchemy.decoding import decode
 
 # Lengths are in characters; the API holds ids to byte limits so that the longest composite key
 # stays under the 2,704 bytes of a PostgreSQL index row and the 6,398 of an Oracle one.
 TENANT, THREAD, NAMESPACE, NAME, ENTRY_KEY = Key(64), Key(510), Path(512), Key(255), Key(128)
+SIGNATURE = LargeBinary(64)
 
 
 class Base(DeclarativeBase):
@@ -46,8 +62,14 @@ class Base(DeclarativeBase):
             "uq": "uq_%(table_name)s_%(column_0_N_name)s",
             "ix": "ix_%(table_name)s_%(column_0_N_name)s",
             "fk": "fk_%(table_name)s_%(referred_table_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
         }
     )
+
+
+def _where(condition: str) -> dict[str, Any]:
+    """A partial index, on the databases that have partial indexes."""
+    return {"postgresql_where": text(condition), "sqlite_where": text(condition)}
 
 
 class ThreadRow(Base):
@@ -55,48 +77,64 @@ class ThreadRow(Base):
 
     __tablename__ = "threads"
 
-    tenant: Mapped[str] = mapped_column(TENANT, primary_key=True)
-    thread_id: Mapped[str] = mapped_column(THREAD, primary_key=True)
-    namespace: Mapped[str] = mapped_column(NAMESPACE, primary_key=True)
+    log_id: Mapped[UUID] = mapped_column(LogKey, primary_key=True)
+    """Made of the three below by `memalchemy.keys.log_key`."""
+    tenant: Mapped[str] = mapped_column(TENANT)
+    thread_id: Mapped[str] = mapped_column(THREAD)
+    namespace: Mapped[str] = mapped_column(NAMESPACE)
     next_seq: Mapped[int] = mapped_column(BigInteger)
     """The position that the next row of the log takes."""
     version: Mapped[int] = mapped_column(BigInteger)
-    """Moves with the head."""
-    last_ordinal: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
-    """How many checkpoints have been saved in this life of the log, replacements not counted."""
+    """Incremented by every change of checkpoints or entries, for compare-and-swap."""
+    last_ordinal: Mapped[int] = mapped_column(BigInteger)
+    """The number of checkpoints saved in this life of the log, replacements not counted."""
     epoch: Mapped[int] = mapped_column(BigInteger)
-    """Random at birth; moves when a row is removed that another process may hold as a base."""
+    """Random at birth; incremented when a row is removed that another process may use as a base."""
     head_id: Mapped[str | None] = mapped_column(NAME)
     """The newest checkpoint: a plain save's parent, read and moved under the row's lock."""
     previous_id: Mapped[str | None] = mapped_column(NAME)
     """The head before it: UPDATE … RETURNING gives new values only, and a save needs the old."""
     meta: Mapped[dict[str, Any]] = mapped_column(Json)
-    forked_thread: Mapped[str | None] = mapped_column(THREAD)
+    """The thread's own metadata, set on purpose. A checkpoint's metadata is the checkpoint's."""
+    forked_from: Mapped[str | None] = mapped_column(THREAD)
+    """The thread that this log was copied from, and the position up to which it was."""
     forked_seq: Mapped[int | None] = mapped_column(BigInteger)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    active_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    """``updated_at`` to the second. An index on the microsecond would change with every save, and
+    end PostgreSQL's HOT updates; this one changes once a second at most.
+    """
     expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     deleted_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """Set on a tombstone: ids only, kept a day so that late writes are refused, not resurrected."""
+    signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
 
-    # No index on a column that every save changes: it ends PostgreSQL's HOT updates.
+    checkpoints: Mapped[list[CheckpointRow]] = relationship(
+        viewonly=True, order_by="CheckpointRow.seq", back_populates="thread"
+    )
+    deltas: Mapped[list[DeltaRow]] = relationship(
+        viewonly=True, order_by="DeltaRow.seq", back_populates="thread"
+    )
+
     __table_args__ = (
-        Index(None, "tenant", "namespace", "thread_id"),
-        Index(
-            "ix_threads_expires_at",
-            "expires_at",
-            postgresql_where=text("expires_at IS NOT NULL"),
-            sqlite_where=text("expires_at IS NOT NULL"),
-        ),
+        Index(None, "tenant", "thread_id", "namespace"),
+        Index(None, "tenant", "active_at"),
+        Index(None, "tenant", "namespace", "active_at"),
+        Index("ix_threads_expires_at", "expires_at", **_where("expires_at IS NOT NULL")),
+        CheckConstraint("next_seq > 0 AND version > 0 AND last_ordinal >= 0", name="counters"),
+        {"sqlite_with_rowid": False},
     )
 
 
-def _in_a_thread() -> ForeignKeyConstraint:
-    return ForeignKeyConstraint(
-        ["tenant", "thread_id", "namespace"],
-        ["threads.tenant", "threads.thread_id", "threads.namespace"],
-        ondelete="CASCADE",
-    )
+def _of_a_log() -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(["log_id"], ["threads.log_id"], ondelete="CASCADE")
+
+
+_SAME_POSITION = (
+    "and_(foreign(CheckpointRow.log_id) == remote(DeltaRow.log_id), "
+    "foreign(CheckpointRow.seq) == remote(DeltaRow.seq))"
+)
 
 
 class CheckpointRow(Base):
@@ -104,50 +142,42 @@ class CheckpointRow(Base):
 
     __tablename__ = "checkpoints"
 
-    tenant: Mapped[str] = mapped_column(TENANT, primary_key=True)
-    thread_id: Mapped[str] = mapped_column(THREAD, primary_key=True)
-    namespace: Mapped[str] = mapped_column(NAMESPACE, primary_key=True)
-    checkpoint_id: Mapped[str] = mapped_column(NAME, primary_key=True)
+    log_id: Mapped[UUID] = mapped_column(LogKey, primary_key=True)
+    seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    tenant: Mapped[str] = mapped_column(TENANT)
+    checkpoint_id: Mapped[str] = mapped_column(NAME)
     parent_id: Mapped[str | None] = mapped_column(NAME)
-    seq: Mapped[int] = mapped_column(BigInteger)
+    ordinal: Mapped[int] = mapped_column(BigInteger)
+    """The number of this checkpoint in its log, from 1. Pending writes take positions, too, so a
+    position does not count checkpoints. A replacement keeps it, and so does a copy.
+    """
+    rests_on: Mapped[str | None] = mapped_column(NAME)
+    """The checkpoint of this log without whose state and pending writes this state is incomplete.
+    That one is not removed while this one is there.
+    """
     run_id: Mapped[str | None] = mapped_column(NAME)
     meta: Mapped[dict[str, Any]] = mapped_column(Json)
     raw_size: Mapped[int] = mapped_column(BigInteger)
     stored_size: Mapped[int] = mapped_column(BigInteger)
     occurred_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    """When the step happened; of what was imported, before it was stored here."""
+    """The time of the step; earlier than ``created_at`` if the checkpoint was imported."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    """When it was stored."""
-    ordinal: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
-    """The number of this checkpoint in its log, from 1: pending writes take positions, too.
+    """The time at which it was stored."""
+    signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
 
-    A replacement keeps it, and so does a copy. 0 if an earlier release saved it, uncounted.
-    """
-    rests_on: Mapped[str | None] = mapped_column(NAME)
-    """The checkpoint of this log whose state and pending writes this state is incomplete without.
-    That one is not removed while this one is there.
-    """
+    thread: Mapped[ThreadRow] = relationship(viewonly=True, back_populates="checkpoints")
+    delta: Mapped[DeltaRow] = relationship(
+        viewonly=True, primaryjoin=_SAME_POSITION, back_populates="checkpoint"
+    )
+    """The row that holds the state."""
 
     __table_args__ = (
-        UniqueConstraint("tenant", "thread_id", "namespace", "seq"),
-        Index(
-            "ix_checkpoints_rests_on",
-            "tenant",
-            "thread_id",
-            "namespace",
-            "rests_on",
-            postgresql_where=text("rests_on IS NOT NULL"),
-            sqlite_where=text("rests_on IS NOT NULL"),
-        ),
-        Index(
-            "ix_checkpoints_run_id",
-            "tenant",
-            "run_id",
-            "thread_id",
-            postgresql_where=text("run_id IS NOT NULL"),
-            sqlite_where=text("run_id IS NOT NULL"),
-        ),
-        _in_a_thread(),
+        UniqueConstraint("log_id", "checkpoint_id"),
+        Index("ix_checkpoints_rests_on", "log_id", "rests_on", **_where("rests_on IS NOT NULL")),
+        Index("ix_checkpoints_run_id", "tenant", "run_id", **_where("run_id IS NOT NULL")),
+        CheckConstraint("seq > 0 AND ordinal > 0", name="position"),
+        CheckConstraint("raw_size >= 0 AND stored_size >= 0", name="sizes"),
+        _of_a_log(),
     )
 
 
@@ -156,57 +186,63 @@ def _unless_oracle(*_: Any, dialect: Dialect, **__: Any) -> bool:
 
 
 class DeltaRow(Base):
-    """One entry of a log at position ``seq``.
+    """One row of a log, at position ``seq``.
 
-    ``kind`` is *snapshot*, *delta* (against ``base_seq``), *entry* (a message or event) or *write*
-    (a pending write). Lineage is `CheckpointRow.parent_id`; ``base_seq`` is compression alone.
+    ``kind`` is *snapshot* (a whole state), *delta* (a state as its difference from the one at
+    ``base_seq``), *entry* (a message or event) or *write* (a pending write). Lineage is
+    `CheckpointRow.parent_id`; ``base_seq`` is compression alone.
     """
 
     __tablename__ = "deltas"
 
-    tenant: Mapped[str] = mapped_column(TENANT, primary_key=True)
-    thread_id: Mapped[str] = mapped_column(THREAD, primary_key=True)
-    namespace: Mapped[str] = mapped_column(NAMESPACE, primary_key=True)
+    log_id: Mapped[UUID] = mapped_column(LogKey, primary_key=True)
     seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    tenant: Mapped[str] = mapped_column(TENANT)
     kind: Mapped[str] = mapped_column(String(16))
     entry_key: Mapped[str | None] = mapped_column(ENTRY_KEY)
-    parent_seq: Mapped[int | None] = mapped_column(BigInteger)
+    """The caller's key of an entry, or a key of a write that begins with its checkpoint's id."""
+    label: Mapped[str | None] = mapped_column(NAME)
+    """The checkpoint that a write belongs to."""
     base_seq: Mapped[int | None] = mapped_column(BigInteger)
     depth: Mapped[int] = mapped_column(Integer)
-    """Saves since the snapshot on this row's compression lineage."""
-    since_bytes: Mapped[int] = mapped_column(BigInteger)
-    """Bytes of deltas since that snapshot: over the snapshot's own size, a new one is due."""
-    raw_size: Mapped[int] = mapped_column(BigInteger)
+    """The number of saves since the snapshot on this row's line of compression."""
+    radix: Mapped[int | None] = mapped_column(SmallInteger)
+    """The radix in which ``depth`` says what a state is based on; NULL is 2."""
+    overwrites: Mapped[int | None] = mapped_column(SmallInteger)
+    """1 for a write that replaces earlier ones in the same place; NULL is 0."""
     codec: Mapped[str] = mapped_column(String(16))
     checksum: Mapped[int] = mapped_column(BigInteger)
-    label: Mapped[str | None] = mapped_column(NAME)
-    sort_key: Mapped[str | None] = mapped_column(NAME)
-    status: Mapped[int] = mapped_column(SmallInteger)
-    """Of a state the radix of its depth, 0 for 2. Of a write 1 if it goes before earlier ones."""
     search_text: Mapped[str | None] = mapped_column(Text)
-    occurred_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    stored_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    occurred_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """The time of an entry; the times of a state are its checkpoint's."""
+    stored_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """The time at which an entry or a write was stored."""
+    signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
     payload: Mapped[bytes] = mapped_column(Payload, deferred=True)
 
+    thread: Mapped[ThreadRow] = relationship(viewonly=True, back_populates="deltas")
+    checkpoint: Mapped[CheckpointRow | None] = relationship(
+        viewonly=True,
+        primaryjoin="and_(remote(foreign(CheckpointRow.log_id)) == DeltaRow.log_id, "
+        "remote(foreign(CheckpointRow.seq)) == DeltaRow.seq)",
+        back_populates="delta",
+        uselist=False,
+    )
+    """The name of this position, of a state that has one."""
+
+    @property
+    def decoded(self) -> Any:
+        """What an entry, a write or a snapshot holds; `memalchemy.decode` takes keys and deltas."""
+        return decode(self)
+
     __table_args__ = (
-        Index(
-            "ix_deltas_base_seq",
-            "tenant",
-            "thread_id",
-            "namespace",
-            "base_seq",
-            postgresql_where=text("base_seq IS NOT NULL"),
-            sqlite_where=text("base_seq IS NOT NULL"),
-        ),
+        Index("ix_deltas_base_seq", "log_id", "base_seq", **_where("base_seq IS NOT NULL")),
         Index(
             "uq_deltas_entry_key",
-            "tenant",
             "entry_key",
-            "thread_id",
-            "namespace",
+            "log_id",
             unique=True,
-            postgresql_where=text("entry_key IS NOT NULL"),
-            sqlite_where=text("entry_key IS NOT NULL"),
+            **_where("entry_key IS NOT NULL"),
         ).ddl_if(callable_=_unless_oracle),
         # Oracle counts NULL in a composite key as a value, and has no partial index: every column
         # of a row that should not take part must be NULL.
@@ -214,16 +250,29 @@ class DeltaRow(Base):
             "uq_deltas_entry_key_oracle",
             *(
                 case((column("entry_key").is_not(None), column(name)))
-                for name in ("tenant", "entry_key", "thread_id", "namespace")
+                for name in ("entry_key", "log_id")
             ),
             unique=True,
         ).ddl_if(dialect="oracle"),
-        _in_a_thread(),
+        CheckConstraint("seq > 0 AND depth >= 0", name="numbers"),
+        CheckConstraint(
+            # Of NULL a comparison is NULL, and a CHECK lets that pass.
+            "(kind = 'snapshot' AND base_seq IS NULL) "
+            "OR (kind = 'delta' AND base_seq IS NOT NULL AND base_seq < seq) "
+            "OR (kind = 'entry' AND occurred_at IS NOT NULL AND stored_at IS NOT NULL) "
+            "OR (kind = 'write' AND label IS NOT NULL AND stored_at IS NOT NULL)",
+            name="kind",
+        ),
+        _of_a_log(),
     )
 
 
 class StoreItemRow(Base):
-    """A value under (namespace, key)."""
+    """A value under (namespace, key).
+
+    Namespaces that begin with ``/~`` are the library's own, such as the counters of changes under
+    ``/~vectors/``; a ``~`` in a user's namespace is stored escaped.
+    """
 
     __tablename__ = "store_items"
 
@@ -236,22 +285,26 @@ class StoreItemRow(Base):
     checksum: Mapped[int] = mapped_column(BigInteger)
     search_text: Mapped[str | None] = mapped_column(Text)
     field_terms: Mapped[str | None] = mapped_column(Text)
-    """A word for each scalar field of value and metadata: an index answers equality with it."""
+    """A word for each scalar field of value and metadata, by which an index answers filters."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
     expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     lifetime: Mapped[int | None] = mapped_column(BigInteger)
     """Microseconds from a write, or a read that prolongs, to ``expires_at``."""
+    signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
     value: Mapped[bytes] = mapped_column(Payload)
+
+    embeddings: Mapped[list[EmbeddingRow]] = relationship(viewonly=True, back_populates="item")
+
+    @property
+    def decoded(self) -> Any:
+        """The value; `memalchemy.decode` takes the keys of an encrypted one."""
+        return decode(self)
 
     __table_args__ = (
         Index(None, "tenant", "namespace", "updated_at", "key"),
-        Index(
-            "ix_store_items_expires_at",
-            "expires_at",
-            postgresql_where=text("expires_at IS NOT NULL"),
-            sqlite_where=text("expires_at IS NOT NULL"),
-        ),
+        Index("ix_store_items_expires_at", "expires_at", **_where("expires_at IS NOT NULL")),
+        CheckConstraint("version > 0", name="version"),
     )
 
 
@@ -268,15 +321,44 @@ class EmbeddingRow(Base):
     part: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     dimensions: Mapped[int] = mapped_column(Integer)
     change: Mapped[int] = mapped_column(BigInteger)
-    """The namespace's version at the last write: what a cache of vectors has yet to read."""
+    """The count of the namespace's changes at the last write: a cache of vectors reads what is
+    above the count that it has read.
+    """
+    signature: Mapped[bytes | None] = mapped_column(SIGNATURE)
     vector: Mapped[Sequence[float]] = mapped_column(Vector)
+
+    item: Mapped[StoreItemRow] = relationship(viewonly=True, back_populates="embeddings")
 
     __table_args__ = (
         Index(None, "tenant", "namespace", "model", "dimensions"),
         Index(None, "tenant", "namespace", "change").ddl_if(dialect="sqlite"),
+        CheckConstraint("part >= 0 AND dimensions > 0 AND change >= 0", name="numbers"),
         ForeignKeyConstraint(
             ["tenant", "namespace", "key"],
             ["store_items.tenant", "store_items.namespace", "store_items.key"],
             ondelete="CASCADE",
         ),
     )
+
+
+INTERNAL_ROWS = "memalchemy_internal_rows"
+"""The execution option with which a session's query sees memalchemy's own store items, too."""
+
+
+@event.listens_for(Session, "do_orm_execute")
+def _hide_internal_rows(state: ORMExecuteState) -> None:
+    """Leave memalchemy's own items out of what sessions select, unless a query asks for them."""
+    if (
+        not state.is_select
+        or state.is_column_load
+        or state.is_relationship_load
+        or state.execution_options.get(INTERNAL_ROWS)
+    ):
+        return
+    state.statement = state.statement.options(_VISIBLE_ITEMS)
+
+
+# A user's ~ is written ~0 in a namespace, so a letter after it is memalchemy's own.
+_VISIBLE_ITEMS = with_loader_criteria(
+    StoreItemRow, not_(StoreItemRow.namespace.between("/~a", "/~{")), include_aliases=True
+)

@@ -1,9 +1,8 @@
-"""Messages and the state of an agent, as pydantic models.
+"""Messages and the state of an agent as pydantic models.
 
-Everything that takes a message takes a `Message`, a dict in OpenAI's format, or any object with a
-role and a content; `Message.of` reads all three. The fields of `AgentState` are those of the agent
-runtime locus, so that a checkpoint of one is a checkpoint of the other. Importing this imports
-pydantic; nothing else in the package needs it.
+Everything that takes a message accepts a `Message`, a dict in OpenAI's format, or any object with a
+role and a content; `Message.of` reads all three. `AgentState` has the fields of the agent runtime
+locus, so that a checkpoint of one is a checkpoint of the other.
 """
 
 from __future__ import annotations
@@ -12,12 +11,13 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import Annotated, Any, Self
 from uuid import uuid4
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -48,8 +48,8 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-# What a checkpoint holds is what JSON would: lists, ISO times, and sets in one order, because the
-# order of a set differs from process to process and every save would look like a change.
+# A checkpoint holds what JSON would: lists, ISO times, and sets in one order. The order of a set
+# differs from process to process, and every save would look like a change.
 Floats = Annotated[tuple[float, ...], WrapSerializer(_as_list)]
 Names = Annotated[frozenset[str], PlainSerializer(_as_sorted)]
 MaybeNames = Annotated[frozenset[str] | None, PlainSerializer(_as_sorted)]
@@ -58,12 +58,12 @@ Moment = Annotated[datetime, PlainSerializer(_as_text)]
 
 
 class _Record(BaseModel):
-    # An error of validation quotes its input otherwise, and that is what somebody said.
+    # Without hide_input_in_errors an error of validation quotes what somebody said.
     model_config = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True)
 
 
 class Role(StrEnum):
-    """Who speaks. A message may have another role, which stays plain text."""
+    """Role of a message. A message may have another role, which stays plain text."""
 
     SYSTEM = "system"
     USER = "user"
@@ -72,11 +72,11 @@ class Role(StrEnum):
 
 
 class ToolCall(_Record):
-    """A tool that the model asks for.
+    """Call of a tool by the model.
 
     It is read from ``{"id", "name", "arguments": dict or JSON text}`` and from OpenAI's nested
-    form. ``malformed_arguments`` is the model's own text where that is not a JSON object; the
-    arguments are empty then. Unknown fields are kept.
+    form. If the model's arguments are no JSON object, ``malformed_arguments`` is their text and
+    ``arguments`` is empty. Unknown fields are kept.
     """
 
     id: str = Field(default_factory=lambda: f"call_{uuid4().hex[:12]}")
@@ -108,14 +108,14 @@ class ToolCall(_Record):
         return {**flat, "arguments": arguments}
 
     def to_record(self) -> dict[str, Any]:
-        """The plain dict that is stored; what says nothing is left out."""
+        """Return the plain dict that is stored, without empty fields."""
         record = {"id": self.id, "name": self.name, "arguments": self.arguments}
         if self.malformed_arguments is not None:
             record["malformed_arguments"] = self.malformed_arguments
         return {**record, **(self.model_extra or {})}
 
     def to_openai(self) -> dict[str, Any]:
-        """OpenAI's nested form, the arguments as JSON text (or the model's own malformed text)."""
+        """Return OpenAI's nested form, with the arguments as JSON text or as malformed text."""
         text = self.malformed_arguments
         if text is None:
             text = json.dumps(self.arguments, default=to_jsonable_python)
@@ -136,32 +136,32 @@ _A_MESSAGE_IS = (
 )
 
 
-class Message(_Record):
-    """One message of a conversation. Frozen; unknown fields are kept.
+def _plain_blocks(content: Any) -> Any:
+    return [_plain(block) for block in content] if isinstance(content, (list, tuple)) else content
 
-    ``content`` is a text, a list of blocks (plain dicts), or ``None``. ``metadata`` is the
-    application's own and is not sent to a model.
+
+# Pydantic tries the members of these unions from left to right. A role and a text, which most
+# messages are, are validated without a call into Python: a microsecond for a message.
+RoleField = Annotated[Role | str, PlainSerializer(str), Field(union_mode="left_to_right")]
+ContentField = Annotated[
+    str | Annotated[list[Any], BeforeValidator(_plain_blocks)] | None,
+    Field(union_mode="left_to_right"),
+]
+
+
+class Message(_Record):
+    """Message of a conversation. It is frozen, and keeps unknown fields.
+
+    ``content`` is a text, a list of blocks (plain dicts), or ``None``. ``metadata`` belongs to the
+    application and is not sent to a model.
     """
 
-    role: Annotated[Role | str, PlainSerializer(str)]
-    content: str | list[Any] | None = None
+    role: RoleField
+    content: ContentField = None
     tool_calls: Annotated[tuple[ToolCall, ...], WrapSerializer(_as_list)] = ()
     tool_call_id: str | None = None
     name: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
-
-    @field_validator("role", mode="before")
-    @classmethod
-    def _known_role(cls, role: Any) -> Any:
-        value = role.value if isinstance(role, Enum) else role
-        return Role(value) if value in _ROLES else value
-
-    @field_validator("content", mode="before")
-    @classmethod
-    def _plain_blocks(cls, content: Any) -> Any:
-        if isinstance(content, (list, tuple)):
-            return [_plain(block) for block in content]
-        return content
 
     @field_validator("tool_calls", "metadata", mode="before")
     @classmethod
@@ -170,11 +170,13 @@ class Message(_Record):
 
     @classmethod
     def of(cls, message: Any) -> Message:
-        """Read a message: a `Message` is itself, a mapping its fields, an object its attributes.
+        """Return a message as a `Message`: from a mapping, or from the attributes of an object.
+
+        A `Message` is returned itself.
 
         Raises:
             TypeError: it is none of these.
-            ValueError: a field is missing or has the wrong type; what it holds is not quoted.
+            ValueError: a field is missing or has the wrong type. The error does not quote it.
         """
         if isinstance(message, Message):
             return message
@@ -192,7 +194,7 @@ class Message(_Record):
             return cls.model_validate(fields)
         except ValidationError as error:
             found = error.errors(include_url=False, include_context=False, include_input=False)
-        # Their first parts are names of ours; below them are keys that the application chose.
+        # Only the first part of a location is named: the others are keys of the application.
         wrong = {str(one["loc"][0]): one["type"] for one in reversed(found) if one["loc"]}
         said = [
             f"its {name} {'is missing' if why == 'missing' else 'is of a wrong type'}"
@@ -202,12 +204,12 @@ class Message(_Record):
 
     @classmethod
     def system(cls, content: str | list[Any], **fields: Any) -> Self:
-        """What the model is to do."""
+        """Create a system message."""
         return cls(role=Role.SYSTEM, content=content, **fields)
 
     @classmethod
     def user(cls, content: str | list[Any], **fields: Any) -> Self:
-        """What the user says."""
+        """Create a message of the user."""
         return cls(role=Role.USER, content=content, **fields)
 
     @classmethod
@@ -217,21 +219,21 @@ class Message(_Record):
         tool_calls: Iterable[Any] = (),
         **fields: Any,
     ) -> Self:
-        """What the model answers, and the tools it asks for."""
+        """Create an answer of the model, with the tools that it calls."""
         return cls(role=Role.ASSISTANT, content=content, tool_calls=tuple(tool_calls), **fields)
 
     @classmethod
     def tool(cls, content: str | list[Any], tool_call_id: str, **fields: Any) -> Self:
-        """The result of one call."""
+        """Create the result of a tool call."""
         return cls(role=Role.TOOL, content=content, tool_call_id=tool_call_id, **fields)
 
     @property
     def text(self) -> str:
-        """The words of its content; empty if it has none."""
+        """Text of the content; empty if there is none."""
         return words_of(self.content)
 
     def to_record(self) -> dict[str, Any]:
-        """The minimal plain dict that is stored; `of` makes an equal message from it."""
+        """Return the plain dict that is stored, without empty fields; `of` reads it back."""
         record: dict[str, Any] = {"role": str(self.role)}
         for name in ("content", "tool_call_id", "name"):
             if (value := getattr(self, name)) is not None:
@@ -243,15 +245,12 @@ class Message(_Record):
         return {**record, **(self.model_extra or {})}
 
     def to_openai(self) -> dict[str, Any]:
-        """The dict that OpenAI's chat completions take. The metadata stays here."""
+        """Return the dict that OpenAI's chat completions accept, without the metadata."""
         record = {"role": str(self.role), "content": self.content} | self.to_record()
         record.pop("metadata", None)
         if self.tool_calls:
             record["tool_calls"] = [call.to_openai() for call in self.tool_calls]
         return record
-
-
-_ROLES = frozenset(role.value for role in Role)
 
 
 def _plain(block: Any) -> Any:
@@ -271,7 +270,7 @@ def _fields_of(message: Any) -> dict[str, Any]:
 
 
 class ToolExecution(_Record):
-    """One tool that ran, and what came of it."""
+    """Execution of a tool with its result."""
 
     tool_name: str
     tool_call_id: str
@@ -284,7 +283,7 @@ class ToolExecution(_Record):
 
 
 class ReasoningStep(_Record):
-    """One iteration of an agent: what it thought, called and concluded."""
+    """Iteration of an agent: its thought, its tool calls and its conclusion."""
 
     iteration: int
     thought: str | None = None
@@ -296,10 +295,10 @@ class ReasoningStep(_Record):
 
 
 class AgentState(_Record):
-    """All that an agent needs to go on. Frozen; unknown fields are kept.
+    """State that an agent needs to continue. It is frozen, and keeps unknown fields.
 
-    Change one with ``state.model_copy(update={…})``. ``tool_loop_read_only_tools`` is ``None``
-    where the runtime's own list holds. Times are aware UTC, prices dollars for a million tokens.
+    Change it with ``state.model_copy(update={…})``. ``tool_loop_read_only_tools`` is ``None`` if
+    the runtime's own list applies. Times are aware UTC, prices are dollars per million tokens.
     """
 
     run_id: str = Field(default_factory=lambda: uuid4().hex)
@@ -355,9 +354,9 @@ class AgentState(_Record):
         return messages
 
     def to_checkpoint(self) -> dict[str, Any]:
-        """The mapping that is stored: plain values, the same for equal states in every process.
+        """Return the mapping that is stored: plain values, equal for equal states in all processes.
 
-        What an application put into the metadata keeps its Python type.
+        Values that an application put into the metadata keep their Python types.
         """
         record = self.model_dump(round_trip=True)
         if self.tool_loop_read_only_tools is None:
@@ -366,7 +365,7 @@ class AgentState(_Record):
 
     @classmethod
     def from_checkpoint(cls, stored: Mapping[str, Any]) -> Self:
-        """The state in *stored*; what is missing has its default, so ``{}`` is a new state.
+        """Create a state from *stored*; missing fields have their defaults.
 
         Raises:
             ValueError: a field has the wrong type (pydantic's ValidationError is one).

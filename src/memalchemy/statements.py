@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from sqlalchemy import (
@@ -38,7 +39,12 @@ may be sequences of any kind, which need not be made into rows with names.
 
 
 class Answer(list[Row[Any]]):
-    """What a program receives for a statement: its rows, and how many rows it touched."""
+    """The answer to a statement: its rows, and the number of rows that it changed, ``touched``."""
+
+    damaged: Mapping[int, str] = MappingProxyType({})
+    """Descriptions of the rows, by their indexes, that have a cell which is not of its column's
+    type. Such a cell is ``None``. Only readers that asked for damaged rows are given any.
+    """
 
     def __init__(self, rows: Sequence[Row[Any]] = (), touched: int = 0) -> None:
         super().__init__(rows)
@@ -70,6 +76,14 @@ Program = Generator[tuple[Executable, Parameters], Answer, T]
 
 It can be run on any connection, and again from the start if nothing was committed.
 """
+
+
+def program_of(*statements: Executable, binds: Parameters = None) -> Program[Answer]:
+    """Execute *statements* one after another, each with *binds*; return the last answer."""
+    answer = Answer()
+    for statement in statements:
+        answer = yield statement, binds
+    return answer
 
 
 class Statement(Generic[P]):
@@ -136,7 +150,7 @@ def beyond(d: Dialect, table: Table, key: Sequence[str]) -> ColumnElement[bool]:
     """Keys after the one bound as ``p_…``."""
     columns = [table.c[name] for name in key]
     bounds = [bound(column, "p") for column in columns]
-    if d.compares_tuples:
+    if d.statements.compares_tuples:
         return tuple_(*columns) > tuple_(*bounds)
     pairs = list(zip(columns, bounds, strict=True))
     last, limit = pairs.pop()

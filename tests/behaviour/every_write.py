@@ -14,8 +14,8 @@ from typing import Any
 import memalchemy
 from memalchemy import Database, Episode, EpisodicMemory, MemoryFact
 from memalchemy.importers.openai_chat import import_threads
-from memalchemy.memory.memories import Memory
-from memalchemy.store.lines import import_items
+from memalchemy.memory import Memory
+from memalchemy.store.jsonl import import_items
 
 SECRET = "zebramarker"
 """Stands in all that is written, and in nothing else."""
@@ -281,15 +281,23 @@ CONTENTLESS = {
     *("get_storage_stats", "get_user_memory", "get_writes", "history", "items", "keys"),
     *("last_written", "list", "list_checkpoints", "list_items", "list_keys", "list_logs"),
     *("list_conversations", "search_data"),
-    *("list_namespaces", "list_threads", "list_with_metadata", "load", "load_snapshot"),
+    *(
+        "list_namespaces",
+        "hold",
+        "read_columns",
+        "list_threads",
+        "list_with_metadata",
+        "load",
+        "load_snapshot",
+    ),
     *("messages", "namespaces", "oldest", "query_by_metadata", "range", "read", "read_all"),
     *("read_entry", "read_memory", "recall", "retrieve", "retrieve_relevant", "scan", "search"),
     *("search_by_embedding", "search_entries", "search_threads", "snapshot", "summary", "tail"),
     *("list_older", "recent", "search_many", "search_memories", "search_memories_semantic"),
     *("text", "to_text", "version", "active_tool_exchange", "list_user_memory", "explain"),
     # Removals, and copies of rows inside the database.
-    *("abort_tool_exchange", "clear", "clear_namespace", "copy_below", "copy_thread", "delete"),
-    *("delete_batch", "delete_below", "delete_checkpoints", "delete_memory", "forget", "fork"),
+    *("abort_tool_exchange", "clear", "clear_namespace", "copy_thread", "delete"),
+    *("delete_batch", "delete_checkpoints", "delete_memory", "forget", "fork"),
     *("pop", "prune", "purge_messages", "remove", "sweep", "vacuum"),
     # Lifetimes; nothing at all; an extractor of the caller's.
     *("refresh", "close", "drain", "extract", "on_session_start"),

@@ -14,8 +14,8 @@ import pytest
 
 from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.codec import values
+from memalchemy.conversations import RetainedCheckpointer
 from memalchemy.errors import NotSerialisable
-from memalchemy.memory import RetainedCheckpointer
 
 SMALL, LARGE = 3, 7_000
 sizes = pytest.mark.parametrize("size", [SMALL, LARGE])

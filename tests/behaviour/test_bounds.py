@@ -14,9 +14,10 @@ import memalchemy
 from memalchemy import Database, Store
 from memalchemy.errors import TooLarge
 from memalchemy.filters import MAX_CONDITIONS, Filter
-from memalchemy.store import answering, diversity
-from memalchemy.store.diversity import diverse
-from memalchemy.store.lines import export_items
+from memalchemy.search import diversity
+from memalchemy.search.diversity import choose_diverse
+from memalchemy.store import item_reader
+from memalchemy.store.jsonl import export_items
 
 NS = ("n",)
 LARGE = {"text": "long " * 40_000}  # 200 KB, which take 50 bytes of the database
@@ -24,8 +25,8 @@ LARGE = {"text": "long " * 40_000}  # 200 KB, which take 50 bytes of the databas
 
 @pytest.fixture
 def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering, "MAX_ANSWER_BYTES", 1_000_000)
-    monkeypatch.setattr(answering, "PIECE_BYTES", 300_000)
+    monkeypatch.setattr(item_reader, "MAX_ANSWER_BYTES", 1_000_000)
+    monkeypatch.setattr(item_reader, "PIECE_BYTES", 300_000)
 
 
 async def fill(store: Store, number: int, value: Any = LARGE) -> None:
@@ -89,23 +90,23 @@ async def test_an_export_is_of_any_size(store: Store) -> None:
 def threads(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """The threads in which hits were chosen."""
     seen: list[threading.Thread] = []
-    work = diversity.diverse
+    work = diversity.choose_diverse
 
     def watched(*given: Any) -> list[int]:
         seen.append(threading.current_thread())
         scores, _, _, limit = given
-        assert len(scores) <= 4 * diversity.MOST
-        assert limit <= diversity.MOST
+        assert len(scores) <= 4 * diversity.MAX_DIVERSE
+        assert limit <= diversity.MAX_DIVERSE
         return work(*given)
 
-    monkeypatch.setattr(diversity, "diverse", watched)
+    monkeypatch.setattr(diversity, "choose_diverse", watched)
     return seen
 
 
 async def test_many_hits_that_differ_are_chosen_beside_the_loop_and_the_rest_follow(
     store: Store, threads: list[threading.Thread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(diversity, "MOST", 100)
+    monkeypatch.setattr(diversity, "MAX_DIVERSE", 100)
     rng = np.random.default_rng(1)
     vectors = rng.normal(size=(600, 64)).astype("f4")
     for start in range(0, 600, 100):
@@ -149,7 +150,7 @@ def test_hits_that_differ_are_those_of_the_definition(share: float) -> None:
             for at in left
         }
         wanted.append(max(left, key=lambda at: (round(worth[at], 6), -at)))
-    assert diverse(scores, pointing, share, 40) == wanted
+    assert choose_diverse(scores, pointing, share, 40) == wanted
 
 
 def test_a_filter_of_too_many_conditions_is_refused_with_a_way_out() -> None:
@@ -167,13 +168,13 @@ async def test_a_long_filter_over_many_items_is_tested_beside_the_loop(
 ) -> None:
     await store.put_batch([(NS, f"k{at:03}", {"a": at}) for at in range(300)])
     used: set[threading.Thread] = set()
-    work = answering.Answer._decoded
+    work = item_reader.Answer._decoded
 
     def watched(self: Any, rows: Any, size: int) -> Any:
         used.add(threading.current_thread())
         return work(self, rows, size)
 
-    monkeypatch.setattr(answering.Answer, "_decoded", watched)
+    monkeypatch.setattr(item_reader.Answer, "_decoded", watched)
     either = {"$or": [{"a": {"$gt": 1000 + at}} for at in range(499)] + [{"a": {"$gte": 299}}]}
 
     assert [item.key for item in await store.list_items(NS, filter=either)] == ["k299"]

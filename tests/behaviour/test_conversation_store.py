@@ -37,7 +37,7 @@ async def test_a_history_loads_as_it_was_saved(conversations: ConversationStore)
     assert await conversations.load("d") == HISTORY
 
 
-async def test_a_snapshot_is_kept_with_all_that_it_has(conversations: ConversationStore) -> None:
+async def test_a_snapshot_is_stored_with_all_its_keys(conversations: ConversationStore) -> None:
     snapshot = {"messages": [HISTORY[0]], "summary": "before", "tool_exchange": {"ids": ["a"]}}
     await conversations.save("c", snapshot)
 
@@ -75,14 +75,16 @@ async def test_saving_a_history_writes_the_difference(
     assert await conversations.load("c") == then
 
 
-async def test_what_looks_equal_and_is_not_is_written(conversations: ConversationStore) -> None:
+async def test_equal_values_of_other_types_are_a_difference(
+    conversations: ConversationStore,
+) -> None:
     await conversations.save("c", [Message.user("x", metadata={"n": 1})])
     await conversations.save("c", [Message.user("x", metadata={"n": True})])
 
     assert (await conversations.load("c"))[0].metadata["n"] is True
 
 
-async def test_of_two_that_save_at_once_one_is_there_whole(
+async def test_of_two_concurrent_saves_one_is_stored_whole(
     conversations: ConversationStore,
 ) -> None:
     ours = [Message.user(f"ours {n}") for n in range(20)]
@@ -126,7 +128,7 @@ async def test_conversations_are_listed_deleted_and_cleared(
     assert await other.load("a-1") == HISTORY
 
 
-async def test_a_conversation_and_a_store_are_two_ways_to_one_history(
+async def test_a_conversation_and_a_store_share_their_messages(
     db: Database, conversations: ConversationStore
 ) -> None:
     await conversations.save("c", HISTORY)
@@ -156,7 +158,7 @@ async def test_a_snapshot_that_cannot_be_saved_whole_changes_nothing(
     assert (await conversations.load_snapshot("c") or {})["summary"] == "before"
 
 
-async def test_of_two_snapshots_saved_at_once_one_is_there_with_its_own_summary(
+async def test_of_two_concurrent_snapshots_one_is_stored_with_its_own_summary(
     conversations: ConversationStore,
 ) -> None:
     ours: dict[str, Any] = {"messages": [Message.user("ours")] * 5, "summary": "ours"}
@@ -172,7 +174,7 @@ async def test_of_two_snapshots_saved_at_once_one_is_there_with_its_own_summary(
         assert (await conversations.load(name), found["summary"]) == (of["messages"], of["summary"])
 
 
-async def test_a_summary_that_stays_the_same_stands_for_what_is_saved_with_it(
+async def test_an_unchanged_summary_stands_for_the_messages_saved_with_it(
     conversations: ConversationStore,
 ) -> None:
     def snapshot(first: str, summarized: int) -> dict[str, Any]:
@@ -205,7 +207,7 @@ async def test_a_snapshot_without_messages_is_kept(db: Database, ttl: int | None
 
 
 @pytest.mark.asyncio_only("a call without await has ended when it returns")
-async def test_what_was_given_is_what_is_saved_whatever_becomes_of_it_meanwhile(
+async def test_a_save_stores_the_messages_as_they_were_when_it_was_called(
     conversations: ConversationStore,
 ) -> None:
     await conversations.save("c", HISTORY[:1])
@@ -220,7 +222,7 @@ async def test_what_was_given_is_what_is_saved_whatever_becomes_of_it_meanwhile(
     assert await conversations.load("c") == HISTORY
 
 
-async def test_what_is_no_message_is_refused_before_anything_is_asked(
+async def test_an_invalid_message_is_refused_before_anything_is_written(
     conversations: ConversationStore,
 ) -> None:
     with pytest.raises((TypeError, ValueError)):
@@ -242,7 +244,7 @@ async def test_all_conversations_are_listed_however_many(
     assert await conversations.list_conversations() == ["a summary", *names]
 
 
-async def test_a_conversation_that_is_a_summary_alone_is_deleted_and_cleared(
+async def test_a_conversation_with_only_a_summary_is_deleted_and_cleared(
     conversations: ConversationStore,
 ) -> None:
     for name in ("a", "b"):
@@ -255,7 +257,7 @@ async def test_a_conversation_that_is_a_summary_alone_is_deleted_and_cleared(
     assert await conversations.list_conversations() == []
 
 
-async def test_a_snapshot_may_be_given_by_its_name(conversations: ConversationStore) -> None:
+async def test_a_snapshot_may_be_passed_by_keyword(conversations: ConversationStore) -> None:
     await conversations.save("c", snapshot={"messages": HISTORY, "summary": "before"})
     await conversations.save("d", snapshot=HISTORY)
     await conversations.save("e", messages=HISTORY)

@@ -1,4 +1,4 @@
-"""What a conversation guarantees, on every database."""
+"""Guarantees of `Conversation`, on every database."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ import pytest
 
 import memalchemy
 from memalchemy import Checkpointer, Conversation, Database, NotSerialisable
-from memalchemy.events import Event, subscribe
-from memalchemy.memory.managers import (
+from memalchemy.context import (
     ContextCompactor,
     NullManager,
     SlidingWindowManager,
     SummarizingManager,
 )
-from memalchemy.memory.records import message_of
+from memalchemy.events import Event, subscribe
 from memalchemy.state import Message
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"q": 1}'}}
@@ -89,7 +88,7 @@ async def test_two_texts_are_a_turn_and_one_needs_a_role(talk: Conversation) -> 
     assert said(await talk.messages()) == ["hello", "hi"]
 
 
-async def test_what_cannot_be_stored_leaves_nothing(talk: Conversation) -> None:
+async def test_a_message_that_cannot_be_stored_adds_nothing(talk: Conversation) -> None:
     with pytest.raises(NotSerialisable):
         await talk.add(Message.user("a"), Message.user("b", metadata={"x": object()}))
 
@@ -103,7 +102,9 @@ async def test_a_message_with_a_key_is_added_once(talk: Conversation) -> None:
     assert said(await talk.messages()) == ["a", "b"]
 
 
-async def test_writers_at_once_lose_nothing(db: Database, reopen: Callable[[], Database]) -> None:
+async def test_concurrent_writers_lose_nothing(
+    db: Database, reopen: Callable[[], Database]
+) -> None:
     async with reopen() as other:
         talks = [memalchemy.Conversation(one, "t") for one in (db, other) for _ in range(4)]
         await asyncio.gather(
@@ -118,7 +119,7 @@ async def test_writers_at_once_lose_nothing(db: Database, reopen: Callable[[], D
     assert all(a == q.replace("q", "a") for q, a in zip(found[::2], found[1::2], strict=True))
 
 
-async def test_a_manager_sees_all_and_the_log_stays_whole(db: Database) -> None:
+async def test_a_manager_gets_all_messages_and_the_log_is_not_shortened(db: Database) -> None:
     talk = memalchemy.Conversation(db, "t", manager=SlidingWindowManager(4))
     await talk.add(Message.system("rules"))
     await turns(talk, 0, 6)
@@ -137,7 +138,7 @@ async def test_a_manager_sees_all_and_the_log_stays_whole(db: Database) -> None:
     assert await null.messages() == await talk.history()
 
 
-async def test_a_summary_is_written_once_by_whatever_process(
+async def test_a_summary_is_written_once_for_all_processes(
     db: Database, reopen: Callable[[], Database]
 ) -> None:
     asked = Asked()
@@ -156,7 +157,7 @@ async def test_a_summary_is_written_once_by_whatever_process(
     assert len(await talk.history()) == 10
 
 
-async def test_an_earlier_summary_is_folded_into_the_next(db: Database) -> None:
+async def test_an_earlier_summary_becomes_part_of_the_next(db: Database) -> None:
     asked = Asked()
 
     def fresh() -> Conversation:  # a manager that remembers nothing, as in a new process
@@ -177,7 +178,7 @@ async def test_an_earlier_summary_is_folded_into_the_next(db: Database) -> None:
     assert asked.times == 2
 
 
-async def test_what_is_summarised_is_not_read_again(db: Database) -> None:
+async def test_summarised_messages_are_not_read_again(db: Database) -> None:
     talk = memalchemy.Conversation(db, "t", manager=SummarizingManager(6, 2))
     for n in range(30):
         await talk.add(f"q{n} " + "word " * 2000, f"a{n}")
@@ -192,7 +193,7 @@ async def test_what_is_summarised_is_not_read_again(db: Database) -> None:
 
 
 @pytest.mark.parametrize("change", ["edit", "remove", "clear", "amend", "restore"])
-async def test_a_summary_of_what_was_changed_is_written_anew(db: Database, change: str) -> None:
+async def test_a_summary_of_changed_messages_is_written_again(db: Database, change: str) -> None:
     asked = Asked()
     talk = memalchemy.Conversation(db, "t", manager=SummarizingManager(6, 2, asked))
     await turns(talk, 0, 5)
@@ -222,7 +223,7 @@ async def test_a_summary_of_what_was_changed_is_written_anew(db: Database, chang
     assert asked.times == 2
 
 
-async def test_a_summary_that_failed_is_not_kept(db: Database) -> None:
+async def test_a_digest_of_a_failed_summary_is_not_stored(db: Database) -> None:
     async def broken(messages: list[Any]) -> str:
         raise ConnectionError
 
@@ -257,7 +258,27 @@ async def test_a_compactor_keeps_its_head_and_calls_stay_with_results(db: Databa
     assert await talk.count() == 48
 
 
-async def test_text_is_all_that_messages_are(db: Database) -> None:
+async def test_a_summary_stands_for_no_message_that_was_only_cut(db: Database) -> None:
+    asked: list[str] = []
+
+    async def summarise(messages: list[Any], previous: str | None) -> str:
+        asked.extend(message.text for message in messages)
+        return "told"
+
+    manager = ContextCompactor(200, summarize_fn=summarise, head_turns=0, tail_token_fraction=0.3)
+    talk = memalchemy.Conversation(db, "t", manager=manager)
+    for n in range(6):
+        await talk.add(f"q{n} " + "word " * 20, f"a{n} " + "word " * 20)
+    await talk.add(Message.user("huge " * 1_000))
+    cut = await talk.messages()
+
+    snapshot = await talk.snapshot()
+    assert "characters left out" in cut[-1].text
+    assert len(asked) == snapshot["summarized"] > 0
+    assert asked == said(await talk.history())[: len(asked)]
+
+
+async def test_text_formats_all_messages(db: Database) -> None:
     talk = memalchemy.Conversation(db, "t")
     await turns(talk, 0, 8)
 
@@ -278,7 +299,7 @@ async def test_the_last_answer_can_be_amended(talk: Conversation) -> None:
     assert said(await talk.messages()) == ["q", "final", "next"]
 
 
-async def test_amending_beside_writers_loses_nothing(talk: Conversation) -> None:
+async def test_amending_beside_concurrent_writers_loses_nothing(talk: Conversation) -> None:
     await talk.add("q", "draft")
 
     await asyncio.gather(
@@ -290,7 +311,7 @@ async def test_amending_beside_writers_loses_nothing(talk: Conversation) -> None
     assert sorted(found[2:]) == sorted(f"u{n}" for n in range(10))
 
 
-async def test_each_reader_sees_what_is_new_since_it_looked(talk: Conversation) -> None:
+async def test_each_view_returns_what_is_new_since_its_last_refresh(talk: Conversation) -> None:
     early, late = talk.view(), talk.view()
     await talk.add("q0", "a0")
     assert said(await early.refresh()) == ["q0", "a0"]
@@ -309,7 +330,7 @@ async def test_each_reader_sees_what_is_new_since_it_looked(talk: Conversation) 
     assert (await early.refresh(), early.messages, early.restarted) == ([], [], True)
 
 
-async def test_a_snapshot_restores_messages_summary_and_whatever_else(db: Database) -> None:
+async def test_a_snapshot_restores_messages_summary_and_other_keys(db: Database) -> None:
     asked = Asked()
     manager = SummarizingManager(6, 2, asked)
     talk = memalchemy.Conversation(db, "t", manager=manager)
@@ -370,11 +391,11 @@ async def test_a_restored_conversation_keeps_its_head(db: Database) -> None:
     for bad in ("text", [7]):
         with pytest.raises((TypeError, ValueError)):
             await copy.restore(await talk.snapshot() | {"beginning": bad})
-    assert said([message_of(one) for one in beginning])[0].startswith("q0")
+    assert beginning[0]["content"].startswith("q0")
     assert (await copy.snapshot())["summary"] == "another"
 
 
-async def test_a_summary_of_what_is_elsewhere_stands_before_the_messages(db: Database) -> None:
+async def test_a_summary_of_messages_stored_elsewhere_stands_first(db: Database) -> None:
     talk = memalchemy.Conversation(db, "t", manager=SummarizingManager(6, 2))
     await talk.restore({"messages": [{"role": "user", "content": "so?"}], "summary": "long ago"})
 
@@ -385,7 +406,7 @@ async def test_a_summary_of_what_is_elsewhere_stands_before_the_messages(db: Dat
     assert (await talk.snapshot())["summary"] == "long ago"
 
 
-async def test_a_summary_may_be_set_and_taken_back(db: Database) -> None:
+async def test_a_summary_can_be_set_and_removed(db: Database) -> None:
     talk = memalchemy.Conversation(db, "t", manager=SummarizingManager(6, 2))
     await talk.restore({"messages": chat("one", "two", "three"), "tool_exchange": {"id": "x"}})
 
@@ -491,7 +512,7 @@ async def test_deleting_the_thread_deletes_summary_and_all(
     assert await talk.snapshot() == {"messages": [], "summary": None, "summarized": 0}
 
 
-async def test_adding_is_told_without_a_word_of_it(talk: Conversation) -> None:
+async def test_adding_publishes_an_event_without_the_text(talk: Conversation) -> None:
     events: list[Event] = []
     unsubscribe = subscribe(events.append)
     await talk.add("secret", "words")
@@ -502,7 +523,9 @@ async def test_adding_is_told_without_a_word_of_it(talk: Conversation) -> None:
     assert "secret" not in repr(events)
 
 
-async def test_what_was_read_is_not_changed_by_whoever_was_given_it(talk: Conversation) -> None:
+async def test_changing_messages_that_were_read_does_not_change_later_reads(
+    talk: Conversation,
+) -> None:
     await talk.add(
         Message.user("a"), Message.user([{"type": "text", "text": "b"}], metadata={"n": []})
     )
@@ -517,7 +540,7 @@ async def test_what_was_read_is_not_changed_by_whoever_was_given_it(talk: Conver
     assert second == Message.user([{"type": "text", "text": "b"}], metadata={"n": []})
 
 
-async def test_reading_again_reads_what_is_new_and_sees_what_was_taken_back(
+async def test_reading_again_sees_added_removed_and_edited_messages(
     talk: Conversation,
 ) -> None:
     await turns(talk, 0, 20)
@@ -534,7 +557,9 @@ async def test_reading_again_reads_what_is_new_and_sees_what_was_taken_back(
     assert said(await talk.messages()) == ["anew", "yes"]
 
 
-async def test_what_a_transaction_saw_is_not_remembered(db: Database, talk: Conversation) -> None:
+async def test_messages_read_in_a_rolled_back_transaction_are_not_cached(
+    db: Database, talk: Conversation
+) -> None:
     await talk.add("q", "a")
     assert len(await talk.messages()) == 2
 
@@ -561,18 +586,22 @@ async def test_what_a_transaction_saw_is_not_remembered(db: Database, talk: Conv
         {"role": "assistant"},
     ],
 )
-def test_a_message_made_fast_is_the_message(record: dict[str, str]) -> None:
-    fast, slow = message_of(record), Message.of(record)
+async def test_a_message_that_was_read_is_the_message_that_was_added(
+    talk: Conversation, record: dict[str, str]
+) -> None:
+    await talk.add(record)
+    for _ in range(2):  # from the database, and from the cache
+        [found], added = await talk.messages(), Message.of(record)
 
-    assert fast == slow
-    assert type(fast.role) is type(slow.role)
-    assert fast.model_dump() == slow.model_dump()
-    assert fast.model_dump(exclude_unset=True) == slow.model_dump(exclude_unset=True)
-    assert fast.model_copy(update={"content": "y"}) == slow.model_copy(update={"content": "y"})
-    assert message_of(record).model_fields_set == slow.model_fields_set
-    assert repr(fast) == repr(slow)
-    with pytest.raises(ValueError, match="frozen"):
-        fast.content = "changed"
+        assert found == added
+        assert type(found.role) is type(added.role)
+        assert found.model_dump() == added.model_dump()
+        assert found.model_dump(exclude_unset=True) == added.model_dump(exclude_unset=True)
+        assert found.model_copy(update={"content": "y"}).text == "y"
+        assert found.model_fields_set == added.model_fields_set
+        assert repr(found) == repr(added)
+        with pytest.raises(ValueError, match="frozen"):
+            found.content = "changed"
 
 
 @pytest.mark.parametrize(
@@ -586,7 +615,7 @@ def test_a_message_made_fast_is_the_message(record: dict[str, str]) -> None:
         ({"role": "tool", "content": "x", "tool_calls": "hush"}, "its tool_calls is of a wrong"),
     ],
 )
-async def test_what_is_no_message_is_told_what_one_is_and_is_not_quoted(
+async def test_an_invalid_message_is_an_error_that_does_not_quote_it(
     db: Database, stranger: Any, wrong: str
 ) -> None:
     conversation = Conversation(db, "thread")

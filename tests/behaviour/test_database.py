@@ -28,6 +28,7 @@ from memalchemy import (
     __version__,
     migrate,
 )
+from memalchemy.database import READ, WRITE_ROWS
 from memalchemy.statements import Program
 from servers import Postgres
 
@@ -321,10 +322,10 @@ async def test_a_statement_that_runs_for_longer_than_its_timeout_is_ended(
     checkpointer = Checkpointer(impatient)
     await checkpointer.save({"n": 1}, "thread", "a")
     neighbour = asyncio.create_task(checkpointer.save({"n": 2}, "thread", "b"))
-    for run in (impatient.read, impatient.write):
+    for intent in (READ, WRITE_ROWS):
         started = time.monotonic()
         with pytest.raises(DatabaseUnreachable, match="too slow") as caught:
-            await run(slow)
+            await impatient.run(slow, intent)
         assert caught.value.busy
         assert time.monotonic() - started < 5
     await neighbour
@@ -332,7 +333,7 @@ async def test_a_statement_that_runs_for_longer_than_its_timeout_is_ended(
     with pytest.raises(DatabaseUnreachable):  # noqa: PT012 - the block is what is ended
         async with impatient.transaction() as tx:
             await checkpointer.save({"n": 3}, "thread", "c", connection=tx)
-            await impatient.read(slow, connection=tx)
+            await impatient.run(slow, READ, connection=tx)
 
     assert await checkpointer.list_checkpoints("thread") == ["b", "a"]
     await asyncio.sleep(0.3)  # the time of a statement, not of a connection

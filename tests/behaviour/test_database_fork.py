@@ -85,24 +85,27 @@ def test_a_child_has_a_database_in_memory_of_its_own() -> None:
 HAMMERED = """
 import os, sys, threading, time
 from memalchemy import Database, _forks, migrate
-from memalchemy.checkpoints.cache import TipCache
-from memalchemy.database.sharing import shared
+from memalchemy.checkpoints.tip_cache import TipCache
+from memalchemy.database.per_database import shared
+from memalchemy.integrations._base import Adapter
 from memalchemy.log import Log
-from memalchemy.memory.background import InOrder
-from memalchemy.memory.managers.folding import FoldingManager
-from memalchemy.memory.recalling import Recollection
-from memalchemy.search.distances import known_of
-from memalchemy.sync.bridge import Bridge
+from memalchemy.memory._background import KeyedQueue
+from memalchemy._cache import BoundedCache
+from memalchemy.search._vector_cache import MATRICES, MatrixScope
+from memalchemy.search.vectors import VectorSupport
 
 db = Database("sqlite:///never-opened.db")
+Adapter.root = "test"
 log = Log("tenant", "thread", "/")
-cache, recollection, jobs = TipCache.of(db), Recollection.of(db), InOrder(1)
+scope = MatrixScope("tenant", "/", False, "model", 3, True)
+cache, bounded, jobs = TipCache.of(db), BoundedCache(9), KeyedQueue(1)
 work = {
     "cache": lambda: cache.drop_thread("tenant", "thread"),
     "sharing": lambda: TipCache.of(db),
-    "recollection": lambda: recollection.get(log),
-    "known": lambda: known_of(db),
-    "bridge": lambda: Bridge(db, None),
+    "bounded": lambda: bounded.put(log, 1),
+    "support": lambda: VectorSupport.of(db),
+    "matrices": lambda: MATRICES.matrix_of(db, scope),
+    "adapter": lambda: Adapter(db),
     "background": lambda: len(jobs),
 }
 over = False
@@ -181,10 +184,10 @@ def test_every_lock_that_lives_with_the_process_is_one_that_a_fork_knows() -> No
     own = {
         "_forks.py",
         # Made anew in a child, with what they guard.
-        "database/embedded.py",
-        "database/readers.py",
-        "database/writer.py",
-        "search/matrices.py",
+        "database/executors/sqlite.py",
+        "database/executors/sqlite_readers.py",
+        "database/executors/sqlite_writer.py",
+        "search/_vector_cache.py",
         "sync/loop.py",
     }
     top = Path(memalchemy.__file__).parent

@@ -83,7 +83,7 @@ async def test_a_transaction_sees_its_own_writes(db: Database, agents: Checkpoin
         infos = [info async for info in agents.history("thread", connection=tx)]
         assert [info.parent_id for info in infos] == ["a", None]
         found = await agents.search("kettle", connection=tx)
-        seen = ["a"] if db.dialect.searches_uncommitted else []
+        seen = ["a"] if db.dialect.text.sees_uncommitted else []
         assert [hit["checkpoint_id"] for hit in found] == seen
         tagged = await agents.query_by_metadata("k", 1, connection=tx)
         assert [info["checkpoint_id"] for info in tagged] == ["a"]
@@ -468,7 +468,7 @@ async def test_a_rollback_that_fails_in_sqlites_writer_leaves_the_next_job_no_tr
 
     def allow_rollback() -> None:
         # In memory the connection is the database, and cannot be closed.
-        db._core._embedded._memory.set_authorizer(None)  # type: ignore[union-attr]
+        db._backend._executor._memory.set_authorizer(None)  # type: ignore[union-attr]
 
     def notes(connection: sqlalchemy.Connection) -> int:
         return int(connection.scalar(text("SELECT count(*) FROM notes")) or 0)

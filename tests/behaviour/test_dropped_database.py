@@ -60,7 +60,7 @@ async def test_a_database_that_is_dropped_ends_its_threads(own_url: str, started
     db = Database(own_url)
     await use(db)
     threads = started()
-    backend = weakref.ref(db._core._embedded)
+    backend = weakref.ref(db._backend._executor)
     assert threads
 
     del db

@@ -31,6 +31,7 @@ from memalchemy import Checkpointer, Database, KeyValue, Store, ThreadLog
 from memalchemy.errors import (
     Corrupt,
     DatabaseUnreachable,
+    InvalidArgument,
     MemalchemyError,
     NotSerialisable,
     StatementFailed,
@@ -336,7 +337,7 @@ def defect(error: Exception) -> str | None:
         return "the database refused what should have been checked"
     if isinstance(error, MemalchemyError):
         return None
-    if type(error) not in (TypeError, ValueError, LookupError, KeyError):
+    if type(error) not in (TypeError, ValueError, InvalidArgument, LookupError, KeyError):
         return "it is of no documented kind"
     inside = traceback.extract_tb(error.__traceback__)[-1].filename
     if any(part in inside for part in ("sqlalchemy", "asyncpg", "psycopg", "aiosqlite")):

@@ -1,4 +1,4 @@
-"""Episodes: kept by id, recalled by recency or likeness."""
+"""Episodes: stored by id, recalled by recency or similarity."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from memalchemy import (
     TooLarge,
 )
 from memalchemy.memory.episodes import (
-    LONGEST_ID,
+    MAX_ID,
     BaseEpisodeStore,
     MaxResultsExceededWarning,
 )
@@ -48,7 +48,9 @@ async def test_an_episode_comes_back_equal(store: EpisodeStore) -> None:
     assert await store.recall("flight") == [one]
 
 
-async def test_the_latest_come_first_whenever_they_were_written(store: EpisodeStore) -> None:
+async def test_the_latest_episodes_come_first_whenever_they_were_written(
+    store: EpisodeStore,
+) -> None:
     for minutes in (3, 1, 5, 2, 4):
         await store.write(episode(f"task {minutes}", minutes))
     recent = EpisodeStore(store.store.db, max_results=3, recall_mode=RecallMode.RECENT)
@@ -68,7 +70,7 @@ async def test_an_update_moves_an_episode_in_time(store: EpisodeStore) -> None:
     assert await store.count() == 2
 
 
-async def test_search_gives_the_likest_and_nothing_that_is_not_like_it(store: EpisodeStore) -> None:
+async def test_search_returns_only_similar_episodes_the_best_first(store: EpisodeStore) -> None:
     await store.write(episode("book a flight to Oslo", result="booked"))
     await store.write(episode("bake a cake", result="burnt"))
     await store.write(episode("cancel the flight", error="no such flight"))
@@ -82,7 +84,7 @@ async def test_search_gives_the_likest_and_nothing_that_is_not_like_it(store: Ep
     ]
 
 
-async def test_likeness_is_of_meaning_too_where_there_is_an_embedder(db: Database) -> None:
+async def test_with_an_embedder_episodes_are_found_by_meaning(db: Database) -> None:
     def embedder(texts: Sequence[str]) -> list[list[float]]:
         return [[1.0, 0.1] if "plane" in t or "flight" in t else [0.1, 1.0] for t in texts]
 
@@ -93,7 +95,7 @@ async def test_likeness_is_of_meaning_too_where_there_is_an_embedder(db: Databas
     assert [one.task for one in await store.recall("plane")] == ["book a flight"]
 
 
-async def test_what_is_not_there_cannot_be_updated_or_deleted(store: EpisodeStore) -> None:
+async def test_updating_or_deleting_a_missing_episode_is_an_error(store: EpisodeStore) -> None:
     with pytest.raises(EpisodeNotFoundError, match="there is no episode"):
         await store.update(episode("never written"))
     with pytest.raises(EpisodeNotFoundError):
@@ -101,7 +103,7 @@ async def test_what_is_not_there_cannot_be_updated_or_deleted(store: EpisodeStor
     assert await store.count() == 0
 
 
-async def test_what_is_deleted_is_gone_from_every_path(store: EpisodeStore) -> None:
+async def test_a_deleted_episode_is_gone_from_every_method(store: EpisodeStore) -> None:
     one = episode("book a flight")
     await store.write(one)
     await store.delete(one.id_)
@@ -127,7 +129,7 @@ async def test_the_summary_counts_and_names_the_newest(store: EpisodeStore) -> N
 async def test_the_oldest_is_found_and_an_episode_has_a_headline(
     store: EpisodeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memalchemy.memory.episodes.MANY", 2)
+    monkeypatch.setattr("memalchemy.memory.episodes.OLDEST_PAGE", 2)
     assert await store.oldest() is None
     for n in (3, 1, 0, 2):
         await store.write(episode(f"task {n}\nsecond line", n))
@@ -140,7 +142,7 @@ async def test_the_oldest_is_found_and_an_episode_has_a_headline(
     assert oldest.task.startswith("task 1")
 
 
-async def test_those_of_another_namespace_or_tenant_are_never_seen(db: Database) -> None:
+async def test_episodes_of_other_namespaces_and_tenants_are_not_seen(db: Database) -> None:
     ada = EpisodeStore(db, namespace=("episodes", "ada"))
     bob = EpisodeStore(db, namespace=("episodes", "bob"))
     await ada.write(episode("of Ada"))
@@ -173,17 +175,17 @@ async def test_an_update_has_an_episode_among_the_latest_for_as_long_as_it_is_th
 
 
 async def test_an_id_may_be_as_long_as_a_time_leaves_room_for(store: EpisodeStore) -> None:
-    longest = episode("long", id_="i" * LONGEST_ID)
+    longest = episode("long", id_="i" * MAX_ID)
     await store.write(longest)
     assert await store.recent() == [longest]
 
-    for id_ in ("i" * (LONGEST_ID + 1), "i" * 256, "\x00" * LONGEST_ID):
+    for id_ in ("i" * (MAX_ID + 1), "i" * 256, "\x00" * MAX_ID):
         with pytest.raises(TooLarge, match="id_ of an episode"):
             await store.write(episode("too long", id_=id_))
     assert await store.count() == 1
 
 
-def test_what_is_wrong_with_an_episode_does_not_say_what_was_said() -> None:
+def test_an_invalid_episode_is_an_error_that_does_not_quote_it() -> None:
     with pytest.raises(ValidationError) as wrong:
         Episode(task="fine", rollout=["Secret plans"])  # type: ignore[arg-type]
 
@@ -215,7 +217,7 @@ async def test_a_transaction_that_is_rolled_back_leaves_nothing(db: Database) ->
     assert await store.recent() == []
 
 
-async def test_an_agent_recalls_text_and_records_what_functions_say(db: Database) -> None:
+async def test_episodic_memory_recalls_text_and_records_metadata(db: Database) -> None:
     class Reflection:
         async def __call__(self, one: Episode) -> str:
             return f"think before you {one.task}"
@@ -270,7 +272,7 @@ class Listed(BaseEpisodeStore):
 @pytest.mark.parametrize(
     ("mode", "asked"), [(RecallMode.RECENT, "_read_recent"), (RecallMode.SEARCH, "_search")]
 )
-async def test_a_store_of_ones_own_that_gives_too_many_is_cut_and_warned_of(
+async def test_a_custom_store_that_returns_too_many_is_cut_with_a_warning(
     mode: RecallMode, asked: str
 ) -> None:
     store = Listed(max_results=2, recall_mode=mode)

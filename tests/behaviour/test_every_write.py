@@ -13,6 +13,7 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,8 +22,10 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import memalchemy
+from host_urls import async_url
 from memalchemy import CapabilityMissing, Database, KeyMissing, Store
-from memalchemy.codec.sealing import generate_key
+from memalchemy.codec.encryption import generate_key
+from memalchemy.database import Intent
 
 KEY, OTHER = generate_key(), generate_key()
 
@@ -114,8 +117,7 @@ async def test_who_has_no_key_of_the_tenant_writes_nothing_into_it(
             connection = await stack.enter_async_context(db.transaction())
         elif road == "a host's connection":
             # As a host has it: another engine, which knows nothing of a `Database`.
-            url = shared_url.replace("sqlite:", "sqlite+aiosqlite:")
-            engine = create_async_engine(url.replace("ql://", "ql+asyncpg://"))
+            engine = create_async_engine(async_url(shared_url))
             stack.push_async_callback(engine.dispose)
             connection = await stack.enter_async_context(engine.begin())
         through = [name async for name in let_through(db, KeyMissing, connection)]
@@ -192,19 +194,19 @@ async def test_saves_that_go_together_are_each_looked_at(opened: Open) -> None:
 async def test_a_write_that_says_it_has_no_content_cannot_have_any(opened: Open) -> None:
     """So that a new program cannot leave out the look at the keys."""
     db = await opened(keys=[KEY])
-    write = Database.write
+    run = Database.run
 
-    async def as_if_none(self: Any, program: Any, **more: Any) -> Any:
-        return await write(self, program, **(more | {"payloads": False}))
+    async def as_if_none(self: Any, program: Any, intent: Intent, **more: Any) -> Any:
+        return await run(self, program, replace(intent, writes_payloads=False), **more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Database, "write", as_if_none)
+        patch.setattr(Database, "run", as_if_none)
         for one in (
             lambda: memalchemy.Checkpointer(db).save({"n": 1}, "t", parent_id=None),
             lambda: memalchemy.ThreadLog(db).append("t", ["a"]),
             lambda: Store(db).put(("n",), "k", 1),
         ):
-            with pytest.raises(AssertionError, match="writes content"):
+            with pytest.raises(AssertionError, match="has no payloads writes one"):
                 await one()
     assert (await rows_of(db))["deltas"] == []
     assert await Store(db).count(("n",)) == 0

@@ -1,4 +1,4 @@
-"""Facts about users: theirs alone, found by words and confidence, which fades by itself."""
+"""Facts about users: separate for each user, found by words and by a fading confidence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from remembering import Said, assistant, events, system, user
+from memory_helpers import Said, assistant, events, system, user
 from shelf import Embedder
 
 import memalchemy
@@ -69,7 +69,7 @@ async def test_a_fact_of_the_same_id_is_replaced(facts: UserMemoryStore) -> None
     assert (found.content, found.topics) == ("likes coffee", ())
 
 
-async def test_every_operation_is_its_owners(facts: UserMemoryStore) -> None:
+async def test_no_operation_touches_the_facts_of_another_user(facts: UserMemoryStore) -> None:
     await facts.add(fact("1", "ada's tea", "ada"))
     await facts.add(fact("1", "bob's tea", "bob"))
     await facts.add(fact("2", "bob's milk", "bob"))
@@ -111,7 +111,7 @@ async def test_no_users_name_leads_to_another(facts: UserMemoryStore, name: str)
         lambda f, u: f.learn(u, []),
     ],
 )
-async def test_no_operation_goes_without_an_owner(
+async def test_every_operation_needs_a_user(
     facts: UserMemoryStore, call: Callable[[Any, Any], Any]
 ) -> None:
     for nobody, error in ((None, TypeError), ("", ValueError), (" ", ValueError), (7, TypeError)):
@@ -238,7 +238,7 @@ async def test_an_update_changes_what_is_given_and_says_what_it_is(
         await facts.update("ada", "1", confidence=7)
 
 
-async def test_a_fact_that_is_heard_again_is_surer(facts: UserMemoryStore) -> None:
+async def test_reinforcing_a_fact_raises_its_confidence(facts: UserMemoryStore) -> None:
     await facts.add(fact("1", "tea", confidence=0.5, last_seen_at=NOW - timedelta(minutes=1)))
 
     once = await facts.reinforce("ada", "1")
@@ -266,7 +266,9 @@ async def test_concurrent_changes_are_all_kept(facts: UserMemoryStore) -> None:
     assert math.isclose(found.confidence, 0.4, abs_tol=0.001)
 
 
-async def test_a_hosts_transaction_takes_facts_back(db: Database, facts: UserMemoryStore) -> None:
+async def test_a_rolled_back_host_transaction_leaves_no_fact(
+    db: Database, facts: UserMemoryStore
+) -> None:
     await facts.add(fact("1", "tea"))
     async with db.transaction() as tx:
         await facts.add(fact("2", "milk"), connection=tx)
@@ -413,7 +415,7 @@ async def test_a_turn_that_says_something_new_is_learnt_and_the_same_again_is_re
     assert await facts.learn("bob", [user("What is new?")]) == []
 
 
-async def test_what_was_injected_is_not_learnt(facts: UserMemoryStore) -> None:
+async def test_injected_blocks_are_not_learnt(facts: UserMemoryStore) -> None:
     await facts.add(fact("1", "User likes tea"))
     seen: list[Any] = []
 
@@ -446,7 +448,7 @@ async def test_an_extract_function_gives_texts_mappings_or_facts(facts: UserMemo
     "wrong",
     [[7], [{"topics": []}], [" "], [fact("1", "x", "bob")], [{"content": "x", "confidence": 2}]],
 )
-async def test_what_is_no_fact_of_the_users_is_refused_and_told(
+async def test_invalid_facts_are_refused_and_published_as_an_event(
     facts: UserMemoryStore, wrong: list[Any]
 ) -> None:
     with events() as told, pytest.raises((TypeError, ValueError)):
@@ -474,7 +476,7 @@ async def test_learning_one_thing_many_times_at_once_is_one_fact(facts: UserMemo
         ('[{"fact": "x"}, "y", {"content": " "}]', []),
     ],
 )
-async def test_a_model_finds_facts_and_what_is_no_json_has_none(
+async def test_an_answer_of_a_model_without_a_json_array_holds_no_facts(
     facts: UserMemoryStore, answer: str, found: list[str]
 ) -> None:
     asked: list[str] = []
@@ -499,7 +501,7 @@ async def test_a_model_may_answer_with_a_message(facts: UserMemoryStore) -> None
     assert found == [{"content": "User likes tea", "topics": []}]
 
 
-async def test_what_does_not_fade_is_read_exactly_as_it_was_written(store: Store) -> None:
+async def test_without_a_half_life_confidence_is_read_exactly_as_written(store: Store) -> None:
     facts = memalchemy.UserMemoryStore(store, half_life=None)
     await facts.add(fact("1", "User likes tea", confidence=1 / 3))
     found = await facts.get("ada", "1")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import (
     Engine,
-    ForeignKeyConstraint,
+    ForeignKey,
     create_engine,
     delete,
     event,
@@ -19,7 +19,9 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
+from host_urls import async_url
 from memalchemy import Checkpointer, Conflict, Database, SchemaOutdated, UnknownURL
+from memalchemy.keys import log_key
 from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
 
 LONG = {"text": "what every step has in common, " * 30}
@@ -41,19 +43,12 @@ class Ticket(HostBase):
     title: Mapped[str]
 
 
-def host_url(url: str) -> str:
-    """The same database as a host writes it for its own engine."""
-    if url.startswith("sqlite"):
-        return url.replace("sqlite:", "sqlite+aiosqlite:")
-    return url if "+" in url.split(":")[0] else url.replace("postgresql:", "postgresql+asyncpg:")
-
-
 @pytest.fixture
 async def engine(db: Database, owner_url: str) -> AsyncIterator[AsyncEngine]:
     """The host's engine, with foreign keys on, and the host's table."""
     if owner_url == "sqlite://":
         pytest.skip("a host's engine cannot reach a database in memory that is not its own")
-    own = create_async_engine(host_url(owner_url))
+    own = create_async_engine(async_url(owner_url))
     if own.dialect.name == "sqlite":
         event.listen(
             own.sync_engine,
@@ -110,7 +105,7 @@ async def test_closing_leaves_the_hosts_engine_open(db: Database, engine: AsyncE
 
 
 async def test_the_hosts_engine_is_migrated_only_when_it_is_asked_for(database_url: str) -> None:
-    own = create_async_engine(host_url(database_url))
+    own = create_async_engine(async_url(database_url))
     hosted = Database(own)
     checkpointer = Checkpointer(hosted)
 
@@ -253,9 +248,7 @@ async def test_the_host_queries_threads_and_checkpoints_joined_with_its_own_tabl
         .join(ThreadRow, ThreadRow.thread_id == Ticket.thread_id)
         .join(
             CheckpointRow,
-            (CheckpointRow.tenant == ThreadRow.tenant)
-            & (CheckpointRow.thread_id == ThreadRow.thread_id)
-            & (CheckpointRow.namespace == ThreadRow.namespace),
+            CheckpointRow.log_id == ThreadRow.log_id,
         )
         .where(ThreadRow.tenant == db.tenant)
         .group_by(Ticket.title, ThreadRow.head_id)
@@ -271,16 +264,16 @@ async def test_rows_read_through_the_orm_have_the_types_of_the_api(
     odd = "naïve/\x00/\x1a/🧵"
     await checkpointer.save({"n": 1}, odd, "c", {"tags": ["a"], "n": 1.5})
 
-    row = await session.scalar(
-        select(CheckpointRow).where(
-            CheckpointRow.tenant == db.tenant, CheckpointRow.thread_id == odd
-        )
+    found = await session.execute(
+        select(CheckpointRow, ThreadRow)
+        .join(ThreadRow, ThreadRow.log_id == CheckpointRow.log_id)
+        .where(ThreadRow.tenant == db.tenant, ThreadRow.thread_id == odd)
     )
 
-    assert row is not None
+    row, head = found.one()
     info = await checkpointer.get_metadata(odd, "c")
     assert info is not None
-    assert (row.thread_id, row.checkpoint_id, row.meta) == (odd, "c", {"tags": ["a"], "n": 1.5})
+    assert (head.thread_id, row.checkpoint_id, row.meta) == (odd, "c", {"tags": ["a"], "n": 1.5})
     assert row.created_at == info["created_at"]
     assert row.created_at.tzinfo is not None
 
@@ -353,22 +346,15 @@ async def test_a_host_may_point_a_foreign_key_at_a_thread(
     class Note(Base):
         __tablename__ = f"host_notes_{uuid4().hex[:8]}"
         id: Mapped[int] = mapped_column(primary_key=True)
-        tenant: Mapped[str]
-        thread_id: Mapped[str]
-        namespace: Mapped[str]
-        __table_args__ = (
-            ForeignKeyConstraint(
-                ["tenant", "thread_id", "namespace"],
-                [ThreadRow.tenant, ThreadRow.thread_id, ThreadRow.namespace],
-                ondelete="CASCADE",
-            ),
+        log_id: Mapped[UUID] = mapped_column(
+            ThreadRow.log_id.type, ForeignKey(ThreadRow.log_id, ondelete="CASCADE")
         )
 
     await checkpointer.save({"n": 1}, "thread")
     async with engine.begin() as connection:
         await connection.run_sync(Base.metadata.create_all, tables=[Note.__table__])
     async with AsyncSession(engine) as session:
-        session.add(Note(id=1, tenant=db.tenant, thread_id="thread", namespace="/"))
+        session.add(Note(id=1, log_id=log_key(db.tenant, "thread", "/")))
         await session.commit()
         await session.execute(delete(ThreadRow).where(ThreadRow.tenant == db.tenant))
         await session.commit()

@@ -10,11 +10,12 @@ import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 from test_encryption import Open, opened
 
+from host_urls import async_url
 from memalchemy import Checkpointer, Database, KeyMissing, NotEncrypted, Store, ThreadLog
-from memalchemy.codec.sealing import Keyring, generate_key
-from memalchemy.database import keymarks
+from memalchemy.codec.encryption import Keyring, generate_key
+from memalchemy.database import key_registry
 from memalchemy.rotation import rotate_keys
-from memalchemy.store.lines import export_items, import_items
+from memalchemy.store.jsonl import export_items, import_items
 from memalchemy.transfer import copy
 
 __all__ = ["opened"]
@@ -222,7 +223,7 @@ async def test_the_marks_of_a_tenant_are_erased_with_it_and_come_again(opened: O
 
 async def test_it_costs_one_look_at_the_first_write_only(opened: Open, monkeypatch: Any) -> None:
     looks = []
-    run = type((await opened(keys=None))._core).run
+    run = type((await opened(keys=None))._backend).run
 
     async def counted(self: Any, program: Any, *rest: Any, **more: Any) -> Any:
         looks.append(program)
@@ -231,7 +232,7 @@ async def test_it_costs_one_look_at_the_first_write_only(opened: Open, monkeypat
     for keys in ([KEY], [KEY], None):
         db = (await opened(keys=keys)).for_tenant("open" if keys is None else "default")
         await db.current()
-        monkeypatch.setattr(type(db._core), "run", counted)
+        monkeypatch.setattr(type(db._backend), "run", counted)
         await asyncio.gather(*(Store(db).put(SPACE, str(n), n) for n in range(10)))
         for n in range(10):
             await Store(db).put(SPACE, str(n), n)
@@ -336,9 +337,7 @@ async def test_neither_does_one_on_a_connection_of_a_hosts(
     opened: Open, database_url: str, write: Any
 ) -> None:
     db = await opened(keys=[KEY])
-    engine = create_async_engine(
-        database_url.replace("sqlite:", "sqlite+aiosqlite:").replace("ql://", "ql+asyncpg://")
-    )
+    engine = create_async_engine(async_url(database_url))
     try:
         async with asyncio.timeout(SECONDS):
             async with engine.begin() as connection:
@@ -355,8 +354,8 @@ async def test_neither_does_one_on_a_connection_of_a_hosts(
 async def test_a_pool_that_has_no_other_connection_does_not_stop_a_first_write(
     database_url: str, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(keymarks, "APART", 0.2)
-    one = {} if database_url.startswith("sqlite") else {"pool_size": 1, "max_overflow": 0}
+    monkeypatch.setattr(key_registry, "OWN_CONNECTION_TIMEOUT", 0.2)
+    one = {} if database_url.startswith(("sqlite", "toy")) else {"pool_size": 1, "max_overflow": 0}
     async with Database(database_url, migrate="off", keys=[KEY], **one) as db:
         await db.migrate()
         async with db.transaction() as tx:
@@ -376,9 +375,7 @@ async def test_a_hosts_own_connection_is_looked_at_and_marked(
 ) -> None:
     db, plain = await opened(keys=[KEY]), await opened(keys=None)
     # As a host has it: another engine, which knows nothing of a `Database`.
-    engine = create_async_engine(
-        database_url.replace("sqlite:", "sqlite+aiosqlite:").replace("ql://", "ql+asyncpg://")
-    )
+    engine = create_async_engine(async_url(database_url))
     try:
         async with engine.connect() as connection:
             for _ in range(2):

@@ -31,12 +31,14 @@ from memalchemy import (
     Store,
     ThreadLog,
 )
-from memalchemy.codec.sealing import Keyring, generate_key
+from memalchemy.codec.encryption import Keyring, generate_key
 from memalchemy.contracts import Progress
 from memalchemy.events import subscribe
-from memalchemy.rotation import _Rotation, rotate_keys
+from memalchemy.maintenance.rotate_keys import KeyRotation
+from memalchemy.rotation import rotate_keys
 from memalchemy.space import reclaim
 from memalchemy.verify import verify
+from rows import of_thread
 
 __all__ = ["opened"]
 
@@ -106,9 +108,9 @@ async def test_a_dry_run_says_what_is_under_which_key_and_changes_nothing(opened
     uses = {use.state: (use.key_id, use.rows, use.items) for use in report.uses}
     assert uses == {
         "plaintext": (None, ROWS, ITEMS),
-        "given": (Keyring([OLD]).leading[1:].hex(), 0, 1),
-        "first": (Keyring([NEW]).leading[1:].hex(), 0, 1),
-        "missing": (Keyring([THIRD]).leading[1:].hex(), 0, 1),
+        "given": (Keyring([OLD]).prefix[1:].hex(), 0, 1),
+        "first": (Keyring([NEW]).prefix[1:].hex(), 0, 1),
+        "missing": (Keyring([THIRD]).prefix[1:].hex(), 0, 1),
     }
     assert (report.left, report.rotated) == (ROWS + ITEMS + 2, 0)
     assert await rows(db, "store_items") == before
@@ -199,7 +201,7 @@ async def test_of_all_tenants_each_is_rotated_or_only_ones_own(opened: Open) -> 
 async def test_a_damaged_row_is_left_and_counted_and_the_others_are_rotated(opened: Open) -> None:
     db = await opened(keys=[OLD])
     await fill(db)
-    damaged = b"\x01" + Keyring([OLD]).leading[1:] + b"x" * 60
+    damaged = b"\x01" + Keyring([OLD]).prefix[1:] + b"x" * 60
     await change(db, "UPDATE store_items SET value = :v WHERE key = 'one'", v=damaged)
 
     report = await rotate_keys(await opened(keys=[NEW, OLD]))
@@ -261,10 +263,10 @@ async def test_what_is_written_between_reading_and_writing_a_row_stays(
     for step in range(4):
         await agent.save(long | {"step": step}, "t", f"c{step}")
     await store.put(SPACE, "k", "older")
-    write = _Rotation._write
+    write = KeyRotation._write
     meanwhile: list[str] = []
 
-    async def late(rotation: _Rotation, changes: Any) -> None:
+    async def late(rotation: KeyRotation, changes: Any) -> None:
         if not meanwhile:
             meanwhile.append("states")
             await agent.delete("t", "c0")
@@ -274,7 +276,7 @@ async def test_what_is_written_between_reading_and_writing_a_row_stays(
             await store.put(SPACE, "k", "newer")
         await write(rotation, changes)
 
-    monkeypatch.setattr(_Rotation, "_write", late)
+    monkeypatch.setattr(KeyRotation, "_write", late)
     report = await rotate_keys(await opened(keys=[NEW, OLD]))
 
     assert (report.left, meanwhile) == (0, ["states", "items"])
@@ -343,11 +345,11 @@ async def test_verify_finds_damaged_bytes_without_a_key_and_what_is_not_encrypte
     assert found.keys() == {"slipped in"}
     assert (found["slipped in"].code, found["slipped in"].remedy) == (
         "plaintext",
-        "see who wrote it: memalchemy rotate-keys --dry-run lists what is like it; if it is "
+        "see who wrote it: memalchemy rotate-keys --dry-run lists all such rows; if it is "
         "genuine, memalchemy rotate-keys --encrypt-plaintext",
     )
     await change(db, "UPDATE store_items SET checksum = checksum + 1 WHERE key = 'one'")
-    await change(db, "UPDATE deltas SET checksum = checksum + 1 WHERE thread_id = 'forked'")
+    await change(db, f"UPDATE deltas SET checksum = checksum + 1 WHERE {of_thread('forked')}")
 
     report = await verify(await opened(keys=None))
 
@@ -365,13 +367,14 @@ async def forge(db: Database, tenant: str = "default") -> None:
     a state, an entry, and an item.
     """
     aside = await _plain_rows(db)
-    for table, where in (
-        ("deltas", "thread_id = 'forged'"),
-        ("deltas", "thread_id = 'log'"),
-        ("store_items", "key = 'forged'"),
+    for table, name in (
+        ("deltas", "forged"),
+        ("deltas", "log"),
+        ("store_items", "forged"),
     ):
         column = "payload" if table == "deltas" else "value"
-        row = next(row for row in aside[table] if where.split("'")[1] in row.values())
+        row = next(row for row in aside[table] if name in row.values())
+        where = of_thread(name) if table == "deltas" else f"key = '{name}'"
         await change(
             db,
             f"UPDATE {table} SET codec = :codec, checksum = :checksum, {column} = :payload "
@@ -463,11 +466,11 @@ async def test_no_other_key_takes_over_what_is_not_encrypted(
 async def test_what_is_not_encrypted_is_held_to_its_checksum_first(
     opened: Open, forged: Database
 ) -> None:
-    for table in ("deltas", "store_items"):
+    for table, ours in (("deltas", ""), ("store_items", "AND namespace NOT LIKE '/~%'")):
         await change(
             forged,
             f"UPDATE {table} SET checksum = checksum + 1 "
-            "WHERE tenant = 'default' AND codec NOT LIKE '%+gcm1' AND namespace NOT LIKE '/~%'",
+            f"WHERE tenant = 'default' AND codec NOT LIKE '%+gcm1' {ours}",
         )
 
     report = await rotate_keys(forged, encrypt_plaintext=True)
@@ -482,14 +485,14 @@ async def test_plaintext_that_comes_between_looking_and_reading_is_left_too(
     plain = await opened(keys=None)
     await _write_some(plain.for_tenant("aside"), "forged")
     forging = [True]
-    read = _Rotation._rows_of
+    read = KeyRotation._read_rows
 
-    async def late(rotation: _Rotation, batch: Any) -> Any:
+    async def late(rotation: KeyRotation, batch: Any) -> Any:
         if forging and forging.pop():
             await forge(plain)
         return await read(rotation, batch)
 
-    monkeypatch.setattr(_Rotation, "_rows_of", late)
+    monkeypatch.setattr(KeyRotation, "_read_rows", late)
     report = await rotate_keys(await opened(keys=[NEW, OLD]))
 
     assert {str(row) for row in report.refused} == FORGED

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from shelf import undone, until_gone
 
 from memalchemy import Conflict, Database, KeyValue, NotSerialisable, Store
-from memalchemy.memory.key_value import ABSENT
+from memalchemy.collections import ABSENT
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ async def test_keys_and_items_come_by_key_and_by_prefix(kv: KeyValue) -> None:
 async def test_more_keys_than_a_page_are_all_there(
     kv: KeyValue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memalchemy.memory.key_value.PAGE", 3)
+    monkeypatch.setattr("memalchemy.collections.key_value.PAGE", 3)
     for n in range(10):
         await kv.write(f"k{n}", n)
 
@@ -150,7 +150,7 @@ async def test_what_cannot_be_stored_is_refused_and_changes_nothing(kv: KeyValue
         (0, None, False),
     ],
 )
-async def test_a_swap_wants_an_equal_value(
+async def test_compare_and_swap_needs_an_equal_value(
     kv: KeyValue, stored: Any, expected: Any, swaps: bool
 ) -> None:
     await kv.write("k", stored)
@@ -205,7 +205,7 @@ async def test_a_swap_of_an_entry_fails_once_somebody_has_written(kv: KeyValue) 
     assert (written.value, written.agent_id) == (1, "me")
 
 
-async def test_of_many_who_count_up_none_is_lost(kv: KeyValue) -> None:
+async def test_concurrent_increments_lose_nothing(kv: KeyValue) -> None:
     await kv.write("n", 0)
 
     async def count_up() -> None:
@@ -217,7 +217,7 @@ async def test_of_many_who_count_up_none_is_lost(kv: KeyValue) -> None:
     assert await kv.read("n") == 20
 
 
-async def test_several_of_them_lie_beside_each_other(db: Database) -> None:
+async def test_namespaces_are_separate(db: Database) -> None:
     one, other = KeyValue(db, namespace=("one",)), KeyValue(db, namespace=("one", "below"))
     await one.write("k", 1)
     await other.write("k", 2)

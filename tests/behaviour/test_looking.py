@@ -14,6 +14,7 @@ from memalchemy.contracts import CheckpointerProtocol, Packed
 
 SHAPE = {
     "thread_id",
+    "namespace",
     "checkpoint_id",
     "parent_id",
     "seq",

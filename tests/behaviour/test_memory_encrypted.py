@@ -1,4 +1,4 @@
-"""What is remembered in an encrypted database: nothing of it readable, and found all the same."""
+"""Memories, facts, episodes and documents in an encrypted database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from remembering import user
+from memory_helpers import user
 from shelf import ITEMS, vector_of
 from sqlalchemy import select
 
@@ -24,7 +24,7 @@ from memalchemy import (
     MemoryFact,
     remember,
 )
-from memalchemy.codec.sealing import generate_key
+from memalchemy.codec.encryption import generate_key
 from memalchemy.memory import MemoryType
 
 pytestmark = pytest.mark.own_keys

@@ -1,4 +1,4 @@
-"""Long-term memory in a store: what is saved, what is recalled, what is dropped, and whose."""
+"""Long-term memory in a store: saving, recalling, removing, and the owners of memories."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from remembering import Said, Session, assistant, events, memory, system, user, words_of
+from memory_helpers import Said, Session, assistant, events, memory, system, user, words_of
 from shelf import A_WHILE, Embedder
 
 import memalchemy
@@ -31,7 +31,7 @@ def manager(store: Store) -> LLMMemoryManager:
     return memalchemy.LLMMemoryManager(store, extract_fn=words_of, namespace_prefix=ADA)
 
 
-async def test_what_was_saved_is_recalled_whole(manager: LLMMemoryManager) -> None:
+async def test_saved_memories_are_recalled_complete(manager: LLMMemoryManager) -> None:
     given = Memory(MemoryType.PROJECT, "deadline", "Friday", {"why": "the fair", "n": 1})
     await manager.save([given])
 
@@ -133,7 +133,7 @@ async def test_the_oldest_of_a_type_go_beyond_the_limit(store: Store) -> None:
     assert await store.count(ADA, prefix=True) == 4
 
 
-async def test_savers_at_once_keep_the_limit_and_the_newest(store: Store) -> None:
+async def test_concurrent_saves_keep_the_limit_and_the_newest(store: Store) -> None:
     managers = [memalchemy.LLMMemoryManager(store, max_memories=3) for _ in range(2)]
     await asyncio.gather(*(managers[n % 2].save([memory(str(n), key=str(n))]) for n in range(12)))
     await managers[0].save([memory("last", key="last")])
@@ -171,7 +171,7 @@ async def test_a_batch_with_a_bad_memory_saves_none(manager: LLMMemoryManager) -
     assert await manager.retrieve() == []
 
 
-async def test_what_somebody_else_put_there_is_left_out_and_logged(
+async def test_items_that_are_no_memories_are_left_out_with_a_warning(
     store: Store, manager: LLMMemoryManager, caplog: pytest.LogCaptureFixture
 ) -> None:
     await store.put((*ADA, "user"), "strange", {"no": "memory"})
@@ -179,14 +179,14 @@ async def test_what_somebody_else_put_there_is_left_out_and_logged(
 
     with caplog.at_level(logging.WARNING):
         assert contents(await manager.retrieve()) == ["tea"]
-    assert "1 items among the memories are none" in caplog.text
+    assert "1 items in a namespace of memories are no memories" in caplog.text
     assert "strange" not in caplog.text
 
 
 # Sessions
 
 
-async def test_what_one_session_says_the_next_one_knows(manager: LLMMemoryManager) -> None:
+async def test_the_next_session_gets_the_memories_of_the_last(manager: LLMMemoryManager) -> None:
     await manager.on_session_end([user("I like tea"), assistant("Noted.")])
 
     state = await manager.on_session_start([system("Be brief."), user("What do I like?")])
@@ -297,7 +297,7 @@ async def test_an_extract_function_may_be_a_coroutine_and_give_mappings(store: S
     assert await manager.retrieve() == [Memory(MemoryType.REFERENCE, "wiki", "see the wiki")]
 
 
-async def test_the_heuristic_finds_each_type_and_the_same_ones_again(store: Store) -> None:
+async def test_keywords_find_each_type_and_the_same_memories_again(store: Store) -> None:
     manager = memalchemy.LLMMemoryManager(store)
     said = [
         user("I’m a nurse."),
@@ -517,7 +517,7 @@ async def test_a_background_extraction_takes_no_connection(db: Database, store: 
             await manager.on_session_end([user("x")], connection=tx)
 
 
-async def test_a_hosts_transaction_takes_memories_back(
+async def test_a_rolled_back_host_transaction_leaves_no_memory(
     db: Database, manager: LLMMemoryManager
 ) -> None:
     async with db.transaction() as tx:
@@ -623,7 +623,7 @@ async def test_with_a_resolver_a_call_outside_a_session_has_no_namespace(store: 
     manager = memalchemy.LLMMemoryManager(store, namespace_resolver=lambda run: ADA)
 
     for call in (lambda: manager.retrieve(), lambda: manager.save([memory("x")])):
-        with pytest.raises(ValueError, match="whose memories"):
+        with pytest.raises(ValueError, match="resolved for each run"):
             await call()
     with manager.scoped(ADA):
         await manager.save([memory("x")])
@@ -631,7 +631,7 @@ async def test_with_a_resolver_a_call_outside_a_session_has_no_namespace(store: 
     assert contents(await manager.retrieve(namespaces=[ADA])) == ["x"]
 
 
-async def test_a_scope_is_its_tasks_own(store: Store) -> None:
+async def test_each_task_has_its_own_scope(store: Store) -> None:
     manager = memalchemy.LLMMemoryManager(store, namespace_prefix=("nobody",))
 
     async def work(name: str) -> list[str]:

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from memalchemy import Checkpointer, Database
-from memalchemy.checkpoints.cache import TipCache
+from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.errors import Conflict, NotFound, ThreadDeleted
 
 SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))

@@ -105,7 +105,8 @@ async def test_many_checkpoints_are_read_as_they_were_saved(checkpointer: Checkp
 
     names = [f"cp-{n:03}" for n in range(70)]
     assert [one.state async for one in checkpointer.snapshots("t", names)] == states
-    infos = [info.checkpoint_id async for _, info in checkpointer.infos("t", before="cp-050")]
+    older = checkpointer.history("t", order="id", before="cp-050")
+    infos = [info.checkpoint_id async for info in older]
     assert infos == names[:50][::-1]
 
 
@@ -117,7 +118,8 @@ async def test_a_lineage_is_recorded_whether_the_parent_is_there_or_not(
     await checkpointer.save({"n": 3}, "t", "three", lineage="never")
     await checkpointer.save({"n": 4}, "t", "four", lineage="one")
 
-    parents = {info.checkpoint_id: info.parent_id async for _, info in checkpointer.infos("t")}
+    infos = checkpointer.history("t", order="id")
+    parents = {info.checkpoint_id: info.parent_id async for info in infos}
     assert parents == {"one": None, "two": None, "three": "never", "four": "one"}
     with pytest.raises(ValueError, match="not both"):
         await checkpointer.save({}, "t", parent_id="one", lineage="one")
@@ -231,12 +233,12 @@ async def test_the_logs_below_a_namespace_are_copied_and_deleted_alone(db: Datab
         ("t", ("f",)): ["cp"],
         ("t", ("f", "sub")): ["cp"],
     }
-    assert len([info async for info in top.infos(below=True)]) == 2
-    assert len([info async for info in top.infos()]) == 1
-    assert await top.copy_below("t", "u") is True
+    assert len([info async for info in top.history(None, order="id", below=True)]) == 2
+    assert len([info async for info in top.history(None, order="id")]) == 1
+    assert await top.copy_thread("t", "u", below=True) is True
     with pytest.raises(Conflict):
-        await top.copy_below("t", "u")
-    assert await top.delete_below("t") is True
+        await top.copy_thread("t", "u", below=True)
+    assert await top.delete("t", below=True) is True
 
     assert [await one.load("t") for one in (top, under)] == [None, None]
     assert await under.load("u") == {"of": ("f", "sub")}
@@ -299,7 +301,7 @@ async def test_packed_values_are_kept_as_they_are_and_their_words_are_found(
     await checkpointer.save({"of": packed, "__own": Packed("other", b"\x00")}, "t")
 
     assert await checkpointer.load("t") == {"of": packed, "__own": Packed("other", b"\x00")}
-    if db.keyring.reveals("text"):
+    if db.keyring.is_readable("text"):
         assert [one["thread_id"] for one in await checkpointer.search("xylophone")] == ["t"]
 
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from memalchemy import Checkpointer, Database, Store, ThreadLog, VectorStore
-from memalchemy.search.relevance import CANDIDATES, OPENING, weigh
+from memalchemy.search.text import CANDIDATES, OPENING, bm25_weights
 
 NS = ("texts",)
 ABOUT = "refund policy refund policy"
@@ -140,13 +140,13 @@ async def test_words_of_any_script_count(store: Store) -> None:
 
 def test_a_weight_counts_whole_words_phrases_and_repetitions() -> None:
     def order(term: Sequence[str], *texts: str) -> list[int]:
-        weights = weigh([term], texts)
+        weights = bm25_weights([term], texts)
         return sorted(range(len(texts)), key=lambda at: -weights[at])
 
     assert order(["cat"], "cats and dogs", "Cat and dogs", "cat CAT dogs") == [2, 1, 0]
     assert order(["a", "b"], "a b a b", "a c b b", "b a a b") == [0, 2, 1]
-    assert all(weight > 0 for weight in weigh([["no"]], ["", "x", "y z"]))
-    equal = weigh([["x"], ["y"]], ["x y", "x y"])
+    assert all(weight > 0 for weight in bm25_weights([["no"]], ["", "x", "y z"]))
+    equal = bm25_weights([["x"], ["y"]], ["x y", "x y"])
     assert equal[0] == equal[1]
 
 

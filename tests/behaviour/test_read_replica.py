@@ -29,7 +29,8 @@ from memalchemy import (
     UnknownURL,
     migrate,
 )
-from memalchemy.checkpoints.cache import TipCache
+from memalchemy.checkpoints.tip_cache import TipCache
+from memalchemy.database import READ_REPLICA
 from memalchemy.database import replica as replica_module
 from memalchemy.events import Event, subscribe
 from memalchemy.statements import Program
@@ -385,13 +386,13 @@ async def test_a_replica_that_is_away_is_not_waited_for_by_every_read(
     checkpointer = Checkpointer(db)
     assert db._replica is not None
     tries: list[None] = []
-    ready = db._replica.core.ready
+    ready = db._replica.backend.ready
 
     async def counted() -> None:
         tries.append(None)
         await ready()
 
-    monkeypatch.setattr(db._replica.core, "ready", counted)
+    monkeypatch.setattr(db._replica.backend, "ready", counted)
     for _ in range(5):
         await asyncio.gather(*(checkpointer.list_threads() for _ in range(5)))
     first = len(tries)
@@ -510,18 +511,18 @@ async def test_a_query_that_replay_keeps_ending_is_answered_by_the_primary(
         ) as connection:
             connection.execute("LOCK TABLE threads IN ACCESS EXCLUSIVE MODE")
 
-    assert await db.read(where_it_ran, stale=True)
+    assert await db.run(where_it_ran, READ_REPLICA)
     with (
         replay_that_waits_for_nobody(copy),
         events("database.replica_lost", "database.retry") as seen,
     ):
-        reading = asyncio.create_task(db.read(where_it_ran, stale=True))
+        reading = asyncio.create_task(db.run(where_it_ran, READ_REPLICA))
         while not reading.done():
             await asyncio.to_thread(lock)
             await asyncio.sleep(0.1)
     assert not await reading
     assert {event.name for event in seen} == {"database.retry"}, "one query's trouble, no outage"
-    assert await db.read(where_it_ran, stale=True)
+    assert await db.run(where_it_ran, READ_REPLICA)
 
 
 async def test_a_refused_password_is_an_error_and_no_outage(

@@ -25,7 +25,7 @@ from memalchemy import (
     ThreadDeleted,
     events,
 )
-from memalchemy.database.keymarks import MARKS
+from memalchemy.database.key_registry import KEYS_NAMESPACE
 from memalchemy.schema import (
     CheckpointRow,
     DeltaRow,
@@ -45,7 +45,7 @@ async def rows(db: Database, *tables: Any) -> list[int]:
         for table in tables:
             query = select(func.count()).select_from(table).where(table.tenant == db.tenant)
             if table is StoreItemRow:
-                query = query.where(table.namespace != MARKS)
+                query = query.where(table.namespace != KEYS_NAMESPACE)
             found.append((await tx.execute(query)).scalar_one())
     return found
 
@@ -397,7 +397,7 @@ async def test_the_forks_of_a_forgotten_thread_do_not_name_it_and_load(
     await checkpointer.fork("bob@example.com", new_thread_id="three")
 
     assert await checkpointer.forget(thread_id="ada@example.com") == 3
-    named = select(ThreadRow.forked_thread).where(ThreadRow.tenant == db.tenant).distinct()
+    named = select(ThreadRow.forked_from).where(ThreadRow.tenant == db.tenant).distinct()
     found = await db.run_sync(lambda c: {*c.scalars(named)})
     assert found == {None, "bob@example.com"}
     assert await checkpointer.load("one") == await checkpointer.load("two") is not None

@@ -9,7 +9,7 @@ import pytest
 
 from memalchemy import Checkpointer, Conflict, Database, NotFound, Retention
 from memalchemy.contracts import Progress
-from memalchemy.log import many
+from memalchemy.log import bulk_delete
 from memalchemy.verify import verify
 
 
@@ -194,7 +194,7 @@ async def test_a_prune_in_small_lots_leaves_each_whole(
 ) -> None:
     """Wherever it is interrupted, nothing lacks what it rests on."""
     await chained(checkpointer, "AbcdefghI")
-    monkeypatch.setattr(many, "ROWS", 3)
+    monkeypatch.setattr(bulk_delete, "ROWS", 3)
 
     class Stop(Exception):
         pass

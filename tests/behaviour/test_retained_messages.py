@@ -1,4 +1,4 @@
-"""What a `RetainedCheckpointer` lets go of: old messages, out of the states that it saves."""
+"""Removal of old messages from states by `RetainedCheckpointer`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 import memalchemy
 from memalchemy import Checkpointer, Database, NotSerialisable
+from memalchemy.context import message_time, oldest_message_time
 from memalchemy.contracts import Progress
-from memalchemy.memory.message_times import message_time, oldest_message_time
 from memalchemy.state import AgentState, Message
 
 DAY = timedelta(days=1)
@@ -18,7 +18,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 class Clock:
-    """A clock that stands still until it is told."""
+    """Clock that stands still until it is set."""
 
     def __init__(self) -> None:
         self.time = NOON
@@ -53,7 +53,7 @@ CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "name"
 RESULT = {"role": "tool", "content": "found", "tool_call_id": "c1"}
 
 
-async def test_messages_go_from_the_next_save_after_their_age(db: Database, clock: Clock) -> None:
+async def test_old_messages_are_removed_by_the_next_save(db: Database, clock: Clock) -> None:
     saves = memalchemy.RetainedCheckpointer(db, 30 * DAY, clock=clock)
     await saves.save({"messages": [SYSTEM, user("old"), CALL, RESULT, answer("so")]}, "t")
     clock.days(29)
@@ -89,7 +89,7 @@ async def test_an_exchange_goes_whole_when_its_newest_message_is_old(
     assert said(await saves.load("t")) == []
 
 
-async def test_an_application_that_drops_the_stamps_does_not_make_its_messages_young(
+async def test_messages_keep_their_age_if_an_application_drops_the_stamps(
     db: Database, clock: Clock
 ) -> None:
     messages = [user("yes"), answer("good"), user("yes"), answer("good")]
@@ -110,14 +110,14 @@ async def test_an_application_that_drops_the_stamps_does_not_make_its_messages_y
     assert said(await saves.load("t")) == []
 
 
-async def test_a_state_has_no_more_messages_than_it_may_and_no_half_call(db: Database) -> None:
+async def test_a_state_keeps_at_most_keep_messages_and_no_half_call(db: Database) -> None:
     saves = memalchemy.RetainedCheckpointer(db, keep_messages=3)
     await saves.save({"messages": [SYSTEM, user("a"), CALL, RESULT, answer("b"), user("c")]}, "t")
 
     assert said(await saves.load("t")) == ["be kind", "a", "b", "c"]
 
 
-async def test_a_message_that_says_when_it_was_said_is_that_old(db: Database, clock: Clock) -> None:
+async def test_the_time_in_the_metadata_of_a_message_is_its_age(db: Database, clock: Clock) -> None:
     saves = memalchemy.RetainedCheckpointer(db, 30 * DAY, clock=clock, state_type=AgentState)
     long_ago = {"occurred_at": "2020-01-01T00:00:00"}
     state = AgentState(messages=(Message.user("a", metadata=long_ago), Message.user("b")))
@@ -131,7 +131,7 @@ async def test_a_message_that_says_when_it_was_said_is_that_old(db: Database, cl
     assert state.messages[1].metadata == {}
 
 
-async def test_other_states_are_saved_as_they_are(db: Database) -> None:
+async def test_states_without_messages_are_saved_unchanged(db: Database) -> None:
     saves = memalchemy.RetainedCheckpointer(db, 1, keep_messages=1)
     for state in ({"step": 1}, {"messages": []}, {"messages": ["a", "b"]}, {"messages": None}):
         await saves.save(state, "t")
@@ -217,6 +217,18 @@ async def test_a_save_while_it_purges_is_not_lost(
     assert said(await other.load("t")) == ["meanwhile"]
 
 
+async def test_it_takes_all_settings_of_a_checkpointer(db: Database) -> None:
+    saves = memalchemy.RetainedCheckpointer(
+        db, namespace=("kept",), index_text=["messages"], radix=8, max_chain_depth=4
+    )
+    await saves.save({"messages": [user("a zebra")], "note": "a walrus"}, "t")
+
+    assert len(await saves.search("zebra")) == 1
+    assert await saves.search("walrus") == []
+    with pytest.raises(TypeError, match="unknown"):
+        memalchemy.RetainedCheckpointer(db, unknown=1)
+
+
 def test_an_age_and_a_number_are_checked() -> None:
     db = Database("sqlite://")
     with pytest.raises(ValueError, match="at least 1"):
@@ -225,7 +237,7 @@ def test_an_age_and_a_number_are_checked() -> None:
         memalchemy.RetainedCheckpointer(db, -1)
 
 
-async def test_what_is_found_has_its_state_too(db: Database, clock: Clock) -> None:
+async def test_search_hits_include_the_state(db: Database, clock: Clock) -> None:
     saves = memalchemy.RetainedCheckpointer(db, 30 * DAY, clock=clock)
     await saves.save({"messages": [user("a zebra")], "agent": "a7"}, "t", "c", {"k": "v"})
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event as sa_event
-from sqlalchemy import text, update
+from sqlalchemy import select, text, update
 from sqlalchemy.engine import Engine
 
 from memalchemy import Checkpointer, Database, events
 from memalchemy.contracts import Progress
 from memalchemy.events import Event
-from memalchemy.log import CHECKPOINTS, THREADS, Log, many
+from memalchemy.log import CHECKPOINTS, THREADS, Log, bulk_delete
+from rows import copy_logs, logs_of
 
 NAMESPACES = ((), ("graph",), ("a", "b"))
 PORTION = 7
@@ -31,13 +32,11 @@ def state(thread: str, number: int) -> dict[str, Any]:
 async def dead_rows(db: Database) -> int:
     """States that no name leads to, over any number of bases."""
     query = text(
-        "WITH RECURSIVE alive(thread_id, namespace, seq, base_seq) AS ("
-        "SELECT d.thread_id, d.namespace, d.seq, d.base_seq FROM deltas d JOIN checkpoints c "
-        "ON c.tenant = d.tenant AND c.thread_id = d.thread_id AND c.namespace = d.namespace "
-        "AND c.seq = d.seq WHERE d.tenant = :tenant UNION "
-        "SELECT b.thread_id, b.namespace, b.seq, b.base_seq FROM deltas b JOIN alive a "
-        "ON b.thread_id = a.thread_id AND b.namespace = a.namespace AND b.seq = a.base_seq "
-        "WHERE b.tenant = :tenant) "
+        "WITH RECURSIVE alive(log_id, seq, base_seq) AS ("
+        "SELECT d.log_id, d.seq, d.base_seq FROM deltas d JOIN checkpoints c "
+        "ON c.log_id = d.log_id AND c.seq = d.seq WHERE d.tenant = :tenant UNION "
+        "SELECT b.log_id, b.seq, b.base_seq FROM deltas b JOIN alive a "
+        "ON b.log_id = a.log_id AND b.seq = a.base_seq) "
         "SELECT (SELECT count(*) FROM deltas WHERE tenant = :tenant) - count(*) FROM alive"
     )
     return int(await db.run_sync(lambda c: c.scalar(query, {"tenant": db.tenant})))
@@ -46,16 +45,19 @@ async def dead_rows(db: Database) -> int:
 async def aged(db: Database, thread: str, before: int, days: int) -> None:
     """Make a thread's checkpoints up to a position so many days old."""
     then = datetime.now(UTC) - timedelta(days=days)
-    of = (CHECKPOINTS.c.tenant == db.tenant, CHECKPOINTS.c.thread_id == thread)
-    old = update(CHECKPOINTS).where(*of, CHECKPOINTS.c.seq <= before).values(occurred_at=then)
+    logs = select(THREADS.c.log_id).where(
+        THREADS.c.tenant == db.tenant, THREADS.c.thread_id == thread
+    )
+    of = CHECKPOINTS.c.log_id.in_(logs)
+    old = update(CHECKPOINTS).where(of, CHECKPOINTS.c.seq <= before).values(occurred_at=then)
     await db.run_sync(lambda c: c.execute(old))
 
 
 @pytest.fixture
 def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rows and logs in a transaction, so that a few threads make many of them."""
-    monkeypatch.setattr(many, "ROWS", PORTION)
-    monkeypatch.setattr(many, "LOGS", 3)
+    monkeypatch.setattr(bulk_delete, "ROWS", PORTION)
+    monkeypatch.setattr(bulk_delete, "LOGS", 3)
 
 
 @pytest.mark.usefixtures("small_portions")
@@ -350,7 +352,7 @@ async def test_a_hundred_times_the_threads_take_the_same_statements_a_batch(
 
     assert pruned == 10_001
     (event,) = (one for one in told if one.name == "checkpoint.prune")
-    pages = 10_001 // many.LOGS + 1
+    pages = 10_001 // bulk_delete.LOGS + 1
     assert event.round_trips <= pages * 6  # read, lock, forget, sweep until nothing is left, move
     assert peak < 8 * 1024 * 1024
     assert await checkpointer.prune(keep_last=1, dry_run=True) == 0
@@ -360,40 +362,25 @@ async def test_a_hundred_times_the_threads_take_the_same_statements_a_batch(
 async def _multiply(db: Database, thread: str, times: int) -> None:
     """Copy a thread's rows, inside the database, under so many ids."""
 
-    def copies(table: str, columns: str) -> str:
-        names = ", ".join(
-            f"'{thread}-' || n.n" if name == "thread_id" else f"{table}.{name}"
-            for name in columns.split(", ")
-        )
-        numbers = (
-            "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < :times) "
-        )
-        into = f"INSERT INTO {table} ({columns}) "
-        chosen = f"SELECT {names} FROM {table} CROSS JOIN n WHERE tenant = :t AND thread_id = :id"
-        # PostgreSQL wants WITH before INSERT; SQLite takes it there too.
-        return numbers + into + chosen
-
     def work(connection: Any) -> None:
-        from memalchemy.schema import Base
-
-        for table in ("threads", "checkpoints", "deltas"):
-            columns = ", ".join(Base.metadata.tables[table].columns.keys())
-            binds = {"times": times, "t": db.tenant, "id": thread}
-            connection.execute(text(copies(table, columns)), binds)
+        (log,) = logs_of(connection, db.tenant, thread)
+        copies = ((log, log._replace(thread_id=f"{thread}-{n}")) for n in range(1, times + 1))
+        copy_logs(connection, copies)
 
     await db.run_sync(work)
 
 
-def test_a_list_of_logs_is_cut_where_a_bind_ends() -> None:
+def test_a_batch_of_logs_fits_into_one_list_on_every_database() -> None:
     from memalchemy.dialects import DIALECTS
 
-    found = [many.Found(Log("t", f"{'漢' * 200}{n}", "/"), 1, 1) for n in range(40)]
-    for name, lots in (("sqlite", 1), ("oracle", 7)):
-        batches = list(many.batches(DIALECTS[name], found))
-        assert [one for batch in batches for one in batch] == found
-        assert len(batches) >= lots
-    whole = [many.Found(Log("t", str(n), "/"), many.ROWS + 1, 1) for n in range(3)]
-    assert [len(batch) for batch in many.batches(DIALECTS["sqlite"], whole)] == [1, 1, 1]
+    logs = [Log("t", f"{'漢' * 200}{n}", "/") for n in range(bulk_delete.LOGS + 1)]
+    found = [bulk_delete.Found(log, 1, 1) for log in logs]
+    batches = list(bulk_delete.batches(found))
+    assert [[one.log for one in batch] for batch in batches] == [logs[:-1], logs[-1:]]
+    for d in DIALECTS.values():
+        assert bulk_delete.batch_binds(d, logs[:-1])
+    whole = [bulk_delete.Found(Log("t", str(n), "/"), bulk_delete.ROWS + 1, 1) for n in range(3)]
+    assert [len(batch) for batch in bulk_delete.batches(whole)] == [1, 1, 1]
 
 
 async def test_every_operation_that_keeps_or_erases_is_an_event(

@@ -15,6 +15,7 @@ from sqlalchemy import select
 from memalchemy import Checkpointer, Database, Retention, events
 from memalchemy.errors import DatabaseUnreachable
 from memalchemy.events import Event
+from memalchemy.keys import log_key
 from memalchemy.log import CHECKPOINTS
 
 
@@ -30,7 +31,7 @@ async def kept(checkpointer: Checkpointer, thread: str) -> list[str]:
 
 async def ordinals(db: Database, thread: str) -> list[int]:
     query = select(CHECKPOINTS.c.ordinal).where(
-        CHECKPOINTS.c.tenant == db.tenant, CHECKPOINTS.c.thread_id == thread
+        CHECKPOINTS.c.log_id == log_key(db.tenant, thread, "/")
     )
     return await db.run_sync(lambda c: list(c.scalars(query.order_by(CHECKPOINTS.c.seq))))
 
@@ -247,7 +248,7 @@ async def test_a_sweep_that_fails_is_told_and_the_save_has_happened(
         raise DatabaseUnreachable("the disk is on holiday")
         yield
 
-    monkeypatch.setattr("memalchemy.checkpoints.saving.sweep", fails)
+    monkeypatch.setattr("memalchemy.checkpoints.save.sweep", fails)
     told: list[Event] = []
     unsubscribe = events.subscribe(told.append)
     try:

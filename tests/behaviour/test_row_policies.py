@@ -38,7 +38,9 @@ def walled(postgres: Postgres, name: str) -> Open:
     for role in ROLES:
         if not postgres.execute(f"SELECT 1 FROM pg_roles WHERE rolname = '{role}'"):
             postgres.execute(f"CREATE ROLE {role} LOGIN")
-        for grant in DIALECTS["postgresql"].grants(role, None, (*TABLES, VERSION_TABLE)):
+        for grant in DIALECTS["postgresql"].maintenance.grants(
+            role, None, (*TABLES, VERSION_TABLE)
+        ):
             postgres.execute(grant, name)
 
     def open_one(role: str, tenant: str | None = None) -> Database:

@@ -11,9 +11,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine
 
-from memalchemy import Checkpointer, Database, Store, ThreadLog, migrate
+from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.verify import verify
 
 pytestmark = pytest.mark.asyncio_only(reason="what is in a file does not depend on who waits")
@@ -111,51 +110,3 @@ async def test_every_search_answers_with_its_row_after(
     async with Database(f"sqlite:///{path}") as db:
         await fill(db)
     await assert_every_search_answers_with_its_row(way(path))
-
-
-async def test_a_file_of_the_earlier_schema_finds_its_rows_once_it_is_upgraded(
-    tmp_path: Path,
-) -> None:
-    """The revision takes rowids along: the text indexes are not built anew."""
-    path = tmp_path / "agent.db"
-    async with Database(f"sqlite:///{path}") as db:
-        await fill(db)
-        await db.run_sync(lambda c: migrate.downgrade(c, "0003"))
-    async with Database(f"sqlite:///{path}") as db:
-        assert await db.current() == migrate.head()
-    await assert_every_search_answers_with_its_row(path)
-    ordinals = "SELECT DISTINCT ordinal FROM checkpoints"
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute(ordinals).fetchall() == [(1,)]
-
-
-@pytest.mark.parametrize("enforced", [True, False])
-def test_a_hosts_foreign_key_to_threads_survives_the_upgrade(
-    tmp_path: Path, enforced: bool
-) -> None:
-    engine = create_engine(f"sqlite:///{tmp_path}/agent.db")
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"PRAGMA foreign_keys = {'ON' if enforced else 'OFF'}")
-        connection.commit()
-        migrate.upgrade(connection, revision="0003")
-        connection.exec_driver_sql(
-            "CREATE TABLE notes (id INTEGER PRIMARY KEY, tenant, thread_id, namespace, FOREIGN KEY "
-            "(tenant, thread_id, namespace) REFERENCES threads (tenant, thread_id, namespace) "
-            "ON DELETE CASCADE)"
-        )
-        connection.exec_driver_sql(
-            "INSERT INTO threads VALUES ('t', 'x', '/', 1, 1, 1, NULL, NULL, '{\"a\":1}', NULL, "
-            "NULL, '2024-01-01', '2024-01-01', NULL, NULL)"
-        )
-        connection.exec_driver_sql("INSERT INTO notes VALUES (1, 't', 'x', '/')")
-        connection.commit()
-        migrate.upgrade(connection)
-        connection.commit()
-        assert connection.exec_driver_sql("SELECT thread_id FROM notes").all() == [("x",)]
-        meta = connection.exec_driver_sql("SELECT meta FROM threads WHERE tenant = 't'").scalar()
-        assert meta == "{}"
-        assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
-        connection.exec_driver_sql("DELETE FROM threads WHERE tenant = 't'")
-        left = connection.exec_driver_sql("SELECT count(*) FROM notes").scalar()
-        assert left == (0 if enforced else 1)
-    engine.dispose()

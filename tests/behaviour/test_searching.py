@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memalchemy import Checkpointer, Database, Retention
+from memalchemy import Checkpointer, Database, Retention, ThreadLog
 
 
 async def converse(checkpointer: Checkpointer, *contents: str, thread: str = "thread") -> list[str]:
@@ -143,6 +143,24 @@ async def test_limits(checkpointer: Checkpointer) -> None:
     assert len(await checkpointer.search("needle")) == 10
     assert len(await checkpointer.search("needle", 3)) == 3
     assert await checkpointer.search("needle", 0) == []
+
+
+async def test_of_a_hundred_hits_each_comes_with_its_checkpoint_or_entry(
+    db: Database, checkpointer: Checkpointer
+) -> None:
+    """Of so many candidates the best are chosen first and read afterwards."""
+    log = ThreadLog(db)
+    ids = await converse(checkpointer, *[f"zebra number {n}" for n in range(60)])
+    ids += await converse(checkpointer, *[f"zebra number {n}" for n in range(60, 100)], thread="b")
+    await log.append("c", [f"a zebra of {n}" for n in range(100)])
+
+    for limit in (7, 100):
+        hits = await checkpointer.search("zebra", limit)
+        assert len(hits) == limit
+        assert all(hit["checkpoint_id"] in ids for hit in hits)
+        assert all("zebra" in hit["snippet"] for hit in hits)
+        entries = await log.search("zebra", limit=limit)
+        assert len({entry.value for entry in entries}) == limit
 
 
 async def test_equal_hits_come_newest_first(checkpointer: Checkpointer) -> None:

@@ -31,7 +31,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memalchemy import Conflict, Database, MemalchemyError, NotSerialisable
-from memalchemy.codec.sealing import generate_key
+from memalchemy.codec.encryption import generate_key
 from memalchemy.verify import verify
 from shared_writes import (
     A_WHILE,
@@ -118,7 +118,7 @@ async def house(
             " AND pid <> pg_backend_pid() AND state <> 'idle'"
         )
         busy = lambda: server.execute(at_work, place)  # noqa: E731
-    elif database == "sqlite":
+    elif database in ("sqlite", "toy"):
         busy = lambda: writers_of(shared_url)  # noqa: E731
     hosted = db
     engine = None
@@ -160,7 +160,7 @@ async def within_a_while(
 
 def writers_of(url: str) -> list[str]:
     """Whether somebody is in a writing transaction of a SQLite file."""
-    with sqlite3.connect(url.removeprefix("sqlite:///"), timeout=0) as probe:
+    with sqlite3.connect(url.split(":///")[1], timeout=0) as probe:
         try:
             probe.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:

@@ -164,12 +164,12 @@ async def test_without_page_counts_sizes_are_estimated_near_the_truth(
         async def no(*_: Any) -> list[tuple[int]]:
             return [(0,)]
 
-        from memalchemy.space import measuring
+        from memalchemy.maintenance import space as measuring
 
-        ask = measuring._ask
+        ask = measuring.ask
         counts = measuring.counts_pages(db.dialect)
         monkeypatch.setattr(
-            measuring, "_ask", lambda db, q, b: no() if q is counts else ask(db, q, b)
+            measuring, "ask", lambda db, q, b: no() if q is counts else ask(db, q, b)
         )
         guessed = await space.measure(db)
 
@@ -206,7 +206,8 @@ async def test_a_file_gives_its_bytes_back_while_others_write(file: Path) -> Non
     assert done.before is not None
     assert done.after is not None
     assert again.after is not None
-    assert max(done.after, again.after) < done.before / 3
+    # Of five states of each thread two stay: the newest, and the one that it is based on.
+    assert max(done.after, again.after) < done.before * 2 / 5
     assert again.advice == ()
     assert length(file) == again.after
     with closing(sqlite3.connect(file)) as connection:
@@ -321,10 +322,10 @@ async def test_a_table_that_stays_long_is_named_with_its_command(own: Database) 
 
 
 async def _seen(db: Database) -> Any:
-    from memalchemy.space import reclaiming
+    from memalchemy.log.scan import ask
+    from memalchemy.maintenance.space import read_tables
 
-    query = reclaiming.read_tables(db.dialect)
-    return await db.read(lambda: reclaiming._bound(query, {"p_schema": None}))
+    return await ask(db, read_tables(db.dialect), {"p_schema": None})
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from shelf import keys_of, undone, until_gone
 
 from memalchemy import Database, NotSerialisable, Store, TooLarge
-from memalchemy.store import writing
+from memalchemy.store import write
 
 NS = ("batch",)
 
@@ -174,8 +174,8 @@ async def test_what_a_batch_writes_is_what_puts_would_write(store: Store) -> Non
 async def test_a_batch_of_more_than_a_statement_takes_is_written_whole(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "BYTES_AT_ONCE", 1000)
-    monkeypatch.setattr(writing, "AT_ONCE", 7)
+    monkeypatch.setattr(write, "BYTES_AT_ONCE", 1000)
+    monkeypatch.setattr(write, "AT_ONCE", 7)
     values = {f"k{n:02}": "word " * (400 if n % 10 == 3 else n) for n in range(40)}
 
     assert await store.put_batch([(NS, key, value) for key, value in values.items()]) == [1] * 40

@@ -11,6 +11,7 @@ import pytest
 from shelf import Embedder, found_by, keys_of, undone
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
+from host_urls import async_url
 from memalchemy import Conflict, Database, NotSerialisable, Store, events
 from memalchemy.events import Event
 
@@ -60,7 +61,7 @@ async def test_a_transaction_sees_its_own_writes_on_every_path(db: Database, sto
         assert await store.get_embedding(NS, "b", **c) == VECTOR
         assert found_by(await store.search_by_embedding(NS, VECTOR, **c)) == ["b"]
         assert sorted(keys_of(await store.search(NS, **c))) == ["a", "b", "n"]
-        if db.dialect.searches_uncommitted:
+        if db.dialect.text.sees_uncommitted:
             assert sorted(keys_of(await store.search(NS, "needle", **c))) == ["a", "b"]
             assert sorted(keys_of(await store.search_many([NS], "needle", **c))) == ["a", "b"]
             assert await store.search(NS, "old", **c) == []
@@ -131,10 +132,7 @@ async def test_nobody_else_sees_a_write_before_its_commit(
 async def test_a_session_of_the_hosts_own_engine_serves_as_well(
     db: Database, store: Store, owner_url: str, reopen: Callable[[], Database]
 ) -> None:
-    driver = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
-    scheme = owner_url.split(":", 1)[0]
-    url = owner_url.replace(f"{scheme}:", f"{driver.get(scheme, scheme)}:", 1)
-    engine = create_async_engine(url)
+    engine = create_async_engine(async_url(owner_url))
     async with AsyncSession(engine) as session:
         await store.put_with_embedding(NS, "lost", "needle", VECTOR, connection=session)
         assert await store.get(NS, "lost", connection=session) == "needle"

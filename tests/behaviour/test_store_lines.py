@@ -15,8 +15,10 @@ import pytest
 from sqlalchemy.dialects import sqlite
 
 from memalchemy import Database, Store
-from memalchemy.store import lines, queries
-from memalchemy.store.lines import export_items, import_items
+from memalchemy.search.vectors import vectors_of_items
+from memalchemy.store import jsonl
+from memalchemy.store import read as reads
+from memalchemy.store.jsonl import export_items, import_items
 
 pytestmark = pytest.mark.asyncio_only(reason="the functions take an asynchronous Store alone")
 
@@ -53,7 +55,7 @@ async def test_two_that_import_the_same_items_write_each_once(db: Database) -> N
 async def test_a_batch_is_written_whole_or_not_at_all(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "BATCH", 3)
+    monkeypatch.setattr(jsonl, "BATCH", 3)
     store = Store(db)
     await store.put(("n",), "0004", "another")
 
@@ -66,7 +68,7 @@ async def test_a_batch_is_written_whole_or_not_at_all(
 async def test_long_lines_end_a_batch_earlier(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "BATCH_BYTES", 100)
+    monkeypatch.setattr(jsonl, "BATCH_BYTES", 100)
 
     batches = [batch.counts async for batch in import_items(Store(db), numbered(9))]
 
@@ -93,7 +95,7 @@ async def test_neither_the_embedder_nor_the_lifetimes_of_the_store_change_what_i
 async def test_vectors_are_exported_of_every_page(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "PAGE", 2)
+    monkeypatch.setattr(jsonl, "PAGE", 2)
     store = Store(db)
     for n in range(5):
         await store.put(
@@ -125,7 +127,7 @@ async def test_imported_items_are_found_by_their_words_fields_and_vectors(db: Da
     assert await store.get_embedding(("n",), "0001") is None
 
 
-@pytest.mark.parametrize("read", [queries.read_items, queries.vectors_of_items])
+@pytest.mark.parametrize("read", [reads.read_items, vectors_of_items])
 def test_sqlite_looks_listed_items_up_by_their_key(read: Any, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/plans.db"
     asyncio.run(_made(url))

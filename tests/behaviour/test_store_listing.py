@@ -56,6 +56,30 @@ async def test_keys_are_those_of_the_namespace_alone(store: Store) -> None:
     assert await store.list_keys(("nowhere",)) == []
 
 
+@pytest.mark.parametrize("page_size", [1, 3, 7, 100])
+async def test_all_keys_and_items_are_iterated_page_by_page(store: Store, page_size: int) -> None:
+    keys = [f"a{n}" for n in range(4)] + [f"b{n}" for n in range(3)]
+    await fill(store, *[(NS, key) for key in keys], (("notes", "deep"), "below"))
+
+    assert [key async for key in store.iter_keys(NS, page_size=page_size)] == keys
+    some = store.iter_keys(NS, prefix="b", page_size=page_size)
+    assert [key async for key in some] == keys[4:]
+    items = store.iter_items(NS, order="key", page_size=page_size)
+    assert [item.key async for item in items] == keys
+    newest = [item.key async for item in store.iter_items(NS, page_size=page_size)]
+    assert newest == [item.key for item in await store.list_items(NS)]
+    below = store.iter_items(NS, prefix=True, order="key", page_size=page_size)
+    assert [item.key async for item in below] == [*keys, "below"]
+    assert [key async for key in store.iter_keys(("nowhere",))] == []
+
+
+async def test_a_page_of_nothing_is_refused(store: Store) -> None:
+    with pytest.raises(ValueError, match="page_size must be at least 1"):
+        [key async for key in store.iter_keys(NS, page_size=0)]
+    with pytest.raises(ValueError, match="page_size must be at least 1"):
+        [item async for item in store.iter_items(NS, page_size=0)]
+
+
 async def test_keys_are_listed_from_one_on_and_up_to_a_limit(store: Store) -> None:
     keys = [f"k{n:03}" for n in range(120)]
     await fill(store, *[(NS, key) for key in keys])

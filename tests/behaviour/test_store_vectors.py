@@ -387,7 +387,7 @@ async def test_what_is_near_comes_whole_however_long_and_in_one_round_trip_if_sh
     finally:
         stop()
     assert [one.item.value for one in found] == [value | {"n": n} for n in range(3)]
-    if db.dialect.compares_vectors:
+    if db.dialect.vectors.computes_distances:
         assert trips == [1 if size == 100 else 2]
 
 

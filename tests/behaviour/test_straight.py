@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import Engine, event, func, select, text
 
 from memalchemy import Database, MemalchemyError, Store
+from memalchemy.database import READ, WRITE, WRITE_ROWS
 from memalchemy.errors import DatabaseUnreachable, StatementFailed
 from memalchemy.events import subscribe
 from memalchemy.statements import Program
@@ -145,7 +146,7 @@ async def test_a_connection_that_is_lost_during_a_statement_is_replaced_and_it_i
         return int(rows[0].pid)
 
     async with db:
-        assert await db.read(program, together=together) == attempts[1]
+        assert await db.run(program, READ) == attempts[1]
         assert attempts[0] != attempts[1]
         assert (await db.health())["checked_out"] == 0
 
@@ -169,14 +170,14 @@ async def test_a_cancelled_call_gives_no_connection_back_on_which_its_statement_
         return int(rows[0].pid)
 
     async with db:
-        before = await db.read(pid)
-        task = asyncio.create_task(db.read(sleep, together=together))
+        before = await db.run(pid, READ)
+        task = asyncio.create_task(db.run(sleep, READ))
         await _until(postgres, sleeping, 1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert (await db.health())["checked_out"] == 0
-        assert await asyncio.wait_for(db.read(pid), 5) != before
+        assert await asyncio.wait_for(db.run(pid, READ), 5) != before
         await _until(postgres, sleeping, 0)
 
 
@@ -205,8 +206,8 @@ async def test_a_transaction_that_fails_is_undone_and_its_connection_goes_on(
 
     async with open_(**ROOM) as db:
         with pytest.raises(error):
-            await db.write(program)
-        assert not await db.read(noted)
+            await db.run(program, WRITE)
+        assert not await db.run(noted, READ)
         await _use(db)
 
 
@@ -219,16 +220,16 @@ async def test_a_connection_whose_begin_took_too_long_is_not_used_again(
 
     db = open_(**ROOM, connect_args={"command_timeout": 0.5})
     async with db:
-        before = await db.read(pid)
+        before = await db.run(pid, READ)
         os.kill(before, signal.SIGSTOP)
         try:
             with pytest.raises(DatabaseUnreachable, match="timeout"):
-                await db.write(pid, payloads=False)
+                await db.run(pid, WRITE_ROWS)
         finally:
             os.kill(before, signal.SIGCONT)
         # On a connection where BEGIN was done after all, this would be acknowledged and undone.
         await Store(db).put(HERE, "k", {"n": 1})
-        assert await db.read(pid) != before
+        assert await db.run(pid, READ) != before
         async with Database(postgres.url(name), tenant=db.tenant) as other:
             assert await Store(other).get(HERE, "k") == {"n": 1}
 
@@ -246,7 +247,7 @@ async def test_work_in_a_transaction_that_nobody_commits_is_not_acknowledged(
 
     async with open_(**ROOM) as db:
         with pytest.raises(MemalchemyError, match="somebody else's transaction"):
-            await db.read(begin)
+            await db.run(begin, READ)
 
         assert len(used) == len({*used}) > 1, "each attempt has a connection of its own"
         await _use(db)

@@ -20,7 +20,7 @@ import pytest
 from sqlalchemy import text
 
 from memalchemy import Conflict, MemalchemyError, events
-from memalchemy.checkpoints import looking
+from memalchemy.checkpoints import checkpointer as checkpointer_module
 from memalchemy.schema import ThreadRow
 from memalchemy.sync import Checkpointer, Database
 from memalchemy.sync.face import face
@@ -283,7 +283,7 @@ def test_an_error_comes_after_the_items_that_came_before_it(counting: Any) -> No
 def test_history_reads_page_by_page(
     checkpointer: Checkpointer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "PAGE", 5)
+    monkeypatch.setattr(checkpointer_module, "PAGE", 5)
     for n in range(16):
         checkpointer.save({"n": n}, "thread", f"c{n}")
     history = checkpointer.history("thread")

@@ -12,6 +12,7 @@ from sqlalchemy import Engine, create_engine, event, select, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
+from host_urls import sync_url
 from memalchemy import Conflict, SchemaOutdated
 from memalchemy.schema import ThreadRow
 from memalchemy.sync import Checkpointer, Database
@@ -39,7 +40,7 @@ def checkpointer(db: Database) -> Checkpointer:
 @pytest.fixture
 def engine(db: Database, shared_url: str) -> Iterator[Engine]:
     """The host's synchronous engine: pysqlite, which refuses other threads, or psycopg."""
-    own = create_engine(shared_url.replace("postgresql:", "postgresql+psycopg:"))
+    own = create_engine(sync_url(shared_url))
     if own.dialect.name == "sqlite":
         event.listen(own, "connect", lambda c, _: c.execute("PRAGMA foreign_keys = ON"))
     yield own

@@ -25,6 +25,7 @@ from memalchemy import (
     TooLarge,
 )
 from memalchemy.events import Event, subscribe
+from memalchemy.keys import log_key
 from memalchemy.schema import DeltaRow, ThreadRow
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -525,7 +526,7 @@ async def test_what_does_not_match_its_checksum_is_named_and_not_popped(
     await log.append("damaged", ["a", "b"])
     damage = (
         update(DeltaRow)
-        .where(DeltaRow.tenant == db.tenant, DeltaRow.thread_id == "damaged", DeltaRow.seq == 2)
+        .where(DeltaRow.log_id == log_key(db.tenant, "damaged", "/log/"), DeltaRow.seq == 2)
         .values(checksum=1)
     )
     await db.run_sync(lambda connection: connection.execute(damage))
@@ -620,3 +621,20 @@ async def test_when_threads_were_last_written_is_told_of_those_with_entries(
     await log.append("first", 2)
     assert (await log.last_written(["first"]))["first"] > before
     assert await log.last_written([]) == {}
+
+
+@pytest.mark.parametrize("page_size", [1, 3, 10])
+async def test_all_entries_are_iterated_page_by_page(log: ThreadLog, page_size: int) -> None:
+    await log.append("t", list(range(1, 11)))
+    await log.remove("t", [2, 5])
+    kept = [1, 3, 4, 6, 7, 8, 9, 10]
+
+    forwards = log.iter_entries("t", page_size=page_size)
+    assert [entry.value async for entry in forwards] == kept
+    backwards = log.iter_entries("t", newest_first=True, page_size=page_size)
+    assert [entry.value async for entry in backwards] == kept[::-1]
+    beyond = log.iter_entries("t", after=4, page_size=page_size)
+    assert [entry.value async for entry in beyond] == kept[3:]
+    assert [entry async for entry in log.iter_entries("none")] == []
+    with pytest.raises(ValueError, match="page_size must be at least 1"):
+        [entry async for entry in log.iter_entries("t", page_size=0)]

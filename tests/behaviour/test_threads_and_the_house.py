@@ -10,6 +10,7 @@ from sqlalchemy import delete, update
 
 import memalchemy
 from memalchemy import Checkpointer, Database, ThreadLog
+from memalchemy.keys import log_key
 from memalchemy.schema import DeltaRow, ThreadRow
 from memalchemy.space import measure
 from memalchemy.verify import verify
@@ -50,7 +51,7 @@ async def test_verify_names_a_damaged_entry_and_what_can_be_done(
     await log.append("t", MESSAGES)
     damage = (
         update(DeltaRow)
-        .where(DeltaRow.tenant == db.tenant, DeltaRow.thread_id == "t", DeltaRow.seq == 2)
+        .where(DeltaRow.log_id == log_key(db.tenant, "t", "/log/"), DeltaRow.seq == 2)
         .values(**changed)
     )
     await db.run_sync(lambda connection: connection.execute(damage))

@@ -70,9 +70,12 @@ async def test_a_thread_that_somebody_deleted_harms_no_other_that_is_saved_with_
         await checkpointer.save({"n": 0, "text": "word " * 50}, thread)
     # As another process does it: this one's cache still has the base.
     other = Checkpointer(Database.for_tenant(db, db.tenant))
-    cached = dict(checkpointer._cache._tips)
+    logs = [checkpointer._log(thread) for thread in threads]
+    cached = [(log, checkpointer._cache.get(log)) for log in logs]
     await other.delete("t3")
-    checkpointer._cache._tips.update(cached)
+    for log, tip in cached:
+        assert tip is not None
+        checkpointer._cache.put(log, tip)
 
     await asyncio.gather(
         *(checkpointer.save({"n": 1, "text": "word " * 50}, thread) for thread in threads)

@@ -1,4 +1,4 @@
-"""The open tool exchange of a conversation: shown when it is whole, there after a crash."""
+"""Tool exchanges: visible after their commit, and still there after a crash."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 import memalchemy
 from memalchemy import Conflict, Conversation, Database, NotFound
+from memalchemy.context import validate_tool_history
 from memalchemy.events import Event, subscribe
-from memalchemy.memory.managers import validate_tool_history
 from memalchemy.state import Message
 
 
@@ -30,7 +30,7 @@ async def talk(db: Database) -> Conversation:
     return talk
 
 
-async def test_an_exchange_is_seen_when_it_is_whole(talk: Conversation) -> None:
+async def test_an_exchange_is_visible_only_after_its_commit(talk: Conversation) -> None:
     begun = await talk.begin_tool_exchange(calls("a", "b"))
     half = await talk.add_tool_results(result("b"))
     before = await talk.messages(), await talk.history(), await talk.count()
@@ -76,8 +76,8 @@ async def test_results_have_to_fit_their_calls(talk: Conversation) -> None:
 
     for wrong, why in [
         ([result("z")], "'z'; its calls are 'a', 'b'"),
-        ([result("b"), result("a", "other")], "have a result already: 'a'"),
-        ([result("b"), result("b", "other")], "have a result already: 'b'"),
+        ([result("b"), result("a", "other")], "already have a result: 'a'"),
+        ([result("b"), result("b", "other")], "already have a result: 'b'"),
         ([Message.user("b")], "is no result"),
         ([], "without a result: 'b'"),
     ]:
@@ -127,7 +127,7 @@ async def test_only_one_exchange_is_open(db: Database, talk: Conversation) -> No
     assert exchange in both
 
 
-async def test_of_several_that_commit_one_does(db: Database, talk: Conversation) -> None:
+async def test_of_several_concurrent_commits_one_succeeds(db: Database, talk: Conversation) -> None:
     await talk.begin_tool_exchange(calls("a"))
     both = await asyncio.gather(
         *(memalchemy.Conversation(db, "t").commit_tool_exchange(result("a")) for _ in range(3)),
@@ -154,7 +154,7 @@ async def test_an_exchange_is_part_of_the_hosts_transaction(
     assert (await talk.active_tool_exchange()) is not None
 
 
-async def test_it_goes_with_the_conversation_and_not_with_another_one(db: Database) -> None:
+async def test_an_exchange_is_removed_with_its_own_conversation(db: Database) -> None:
     one, other = (memalchemy.Conversation(db, "t", namespace=(name,)) for name in ("x", "y"))
     for talk in (one, other):
         await talk.begin_tool_exchange(calls("a"))
@@ -166,7 +166,7 @@ async def test_it_goes_with_the_conversation_and_not_with_another_one(db: Databa
     assert await other.active_tool_exchange() is None
 
 
-async def test_who_listens_is_told_of_each_stage_and_of_no_word(talk: Conversation) -> None:
+async def test_each_stage_publishes_an_event_without_the_text(talk: Conversation) -> None:
     told: list[Event] = []
     end = subscribe(told.append)
     try:

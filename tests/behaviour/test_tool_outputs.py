@@ -1,4 +1,4 @@
-"""Outputs that a compaction took out of a conversation are recalled by their ids."""
+"""Recall of tool outputs that a compaction cleared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import memalchemy
 from memalchemy import Database, ToolOutputs
-from memalchemy.memory.managers import ContextCompactor
+from memalchemy.context import ContextCompactor
 from memalchemy.state import Message
 
 
@@ -27,7 +27,7 @@ def outputs(db: Database) -> ToolOutputs:
     return memalchemy.ToolOutputs(db)
 
 
-async def test_a_conversation_is_compacted_and_what_went_is_recalled(
+async def test_outputs_cleared_by_a_compaction_can_be_recalled(
     db: Database, outputs: ToolOutputs
 ) -> None:
     manager = ContextCompactor(700, tool_output_ttl_turns=2, archive=outputs.keep)
@@ -62,7 +62,7 @@ async def test_one_namespace_recalls_nothing_of_another(db: Database) -> None:
     assert await mine.recall("out_1") == "secret"
 
 
-async def test_an_output_is_kept_as_long_as_it_is_told(db: Database) -> None:
+async def test_an_output_expires_after_its_ttl(db: Database) -> None:
     short = memalchemy.ToolOutputs(db, ttl=timedelta(hours=1))
     await short.keep("out_1", "text")
     item = await short.store.get_item(short.namespace, "out_1")

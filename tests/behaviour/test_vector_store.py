@@ -65,16 +65,14 @@ async def test_the_best_come_first_and_at_most_k(documents: VectorStore) -> None
 
 
 @pytest.mark.parametrize("query", ["", "  ", None, "zeppelin", "!?"])
-async def test_what_has_nothing_in_common_is_not_found(
-    documents: VectorStore, query: str | None
-) -> None:
+async def test_unrelated_documents_are_not_found(documents: VectorStore, query: str | None) -> None:
     await documents.upsert("a hotel in Lisbon")
 
     assert await documents.search(query) == []
 
 
 @pytest.mark.parametrize("k", [0, -1])
-async def test_of_nothing_wanted_nothing_is_found(documents: VectorStore, k: int) -> None:
+async def test_a_blank_query_or_a_k_of_zero_finds_nothing(documents: VectorStore, k: int) -> None:
     await documents.upsert("tea")
 
     assert await documents.search("tea", k=k) == []
@@ -149,7 +147,7 @@ async def test_namespaces_and_tenants_are_apart(db: Database, store: Store) -> N
     assert await one.count() == 1
 
 
-async def test_a_hosts_transaction_takes_documents_back(
+async def test_a_rolled_back_host_transaction_leaves_no_document(
     db: Database, documents: VectorStore
 ) -> None:
     async with db.transaction() as tx:
@@ -160,7 +158,7 @@ async def test_a_hosts_transaction_takes_documents_back(
     assert await documents.search("tea") == []
 
 
-async def test_what_cannot_be_a_document_is_refused(documents: VectorStore) -> None:
+async def test_invalid_documents_are_refused(documents: VectorStore) -> None:
     for wrong in (None, 7, b"tea", ["tea"]):
         with pytest.raises(TypeError, match="content"):
             await documents.upsert(wrong)  # type: ignore[arg-type]
@@ -171,7 +169,7 @@ async def test_what_cannot_be_a_document_is_refused(documents: VectorStore) -> N
     assert await documents.count() == 0
 
 
-async def test_meaning_and_words_weigh_what_is_said(documents: VectorStore) -> None:
+async def test_alpha_weighs_meaning_against_words(documents: VectorStore) -> None:
     await documents.upsert("crimson kettle", id="words", embedding=[-1.0, 0.0])
     await documents.upsert("something else", id="near", embedding=[1.0, 0.0])
 

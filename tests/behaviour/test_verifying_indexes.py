@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from memalchemy import Checkpointer, Database
 from memalchemy.dialects import TEXT_INDEXES
+from memalchemy.keys import log_key
 from memalchemy.verify import Report, verify
 from servers import Postgres
 
@@ -50,10 +51,11 @@ async def unindex(db: Database, index: str) -> None:
     """Take the row of checkpoint c5 out of an index, leaving the row."""
     if db.dialect.single_writer:
         table, value = {
-            "deltas_search": ("deltas", "search_text"),
+            "deltas_search": ("deltas", "search_text, scope"),
             "checkpoints_meta": ("checkpoints", "terms"),
         }[index]
-        taken = f"SELECT 'delete', rowid, search_text FROM {table} WHERE seq = 5"
+        scope = "'x' || lower(hex(tenant))"
+        taken = f"SELECT 'delete', rowid, search_text, {scope} FROM {table} WHERE seq = 5"
         if value == "terms":
             terms = (
                 "(SELECT group_concat(lower(hex(key || char(31) || CASE WHEN type = 'text' THEN "
@@ -114,7 +116,7 @@ async def test_an_index_that_is_scribbled_on_or_out_of_use_is_found_and_repaired
     if alone.dialect.single_writer:
         await run(alone, f"UPDATE {index}_data SET block = x'00112233' WHERE id > 10")
     else:
-        name = alone.dialect.text_index_name(index, None)
+        name = alone.dialect.text.index_name(index, None)
         await run(
             alone,
             f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{name}'::regclass",
@@ -180,13 +182,13 @@ async def test_the_indexes_of_a_schema_are_the_ones_that_are_looked_at(postgres:
 
 
 async def test_on_postgresql_rows_are_looked_for_by_the_index_itself(postgres: Postgres) -> None:
-    from memalchemy.verify import queries
+    from memalchemy.maintenance.verify import text_indexes
 
     name = postgres.create_database()
     async with Database(postgres.url(name), migrate="off") as db:
         await db.migrate()
         d = db.dialect
-        same = {"k_tenant": "t", "k_thread_id": "t", "k_namespace": "/"}
+        same = {"k_tenant": "t", "k_namespace": "/", "k_log_id": log_key("t", "t", "/")}
         for index in TEXT_INDEXES:
             low, high = ("a", "b") if index == "store_items_search" else (1, 2)
             binds = same | {"p_low": low, "p_high": high}
@@ -194,8 +196,8 @@ async def test_on_postgresql_rows_are_looked_for_by_the_index_itself(postgres: P
             def plan(
                 connection: object, index: str = index, binds: dict[str, object] = binds
             ) -> str:
-                connection.execute(queries.only_by_text_index(d))  # type: ignore[attr-defined]
-                compiled = queries.text_unfindable(d, index=index).compile(  # type: ignore[attr-defined]
+                connection.execute(text_indexes.use_text_indexes(d))  # type: ignore[attr-defined]
+                compiled = text_indexes.find_missed(d, index=index).compile(  # type: ignore[attr-defined]
                     dialect=connection.dialect,  # type: ignore[attr-defined]
                     compile_kwargs={"literal_binds": False},
                 )
@@ -204,7 +206,7 @@ async def test_on_postgresql_rows_are_looked_for_by_the_index_itself(postgres: P
                 return "\n".join(row[0] for row in rows)
 
             planned = await db.run_sync(plan)
-            assert f"Bitmap Index Scan on {d.text_index_name(index, None)}" in planned, planned
+            assert f"Bitmap Index Scan on {d.text.index_name(index, None)}" in planned, planned
             assert "Seq Scan" not in planned
     postgres.drop_database(name)
 
@@ -237,8 +239,9 @@ async def test_sqlites_own_check_and_rows_without_a_thread_are_findings(tmp_path
     async with Database(f"sqlite:///{path}") as db:
         report = await verify(db)
 
-    codes = {(f.code, f.thread_id) for f in report.findings}
-    assert ("orphan", "gone") in codes
+    orphans = [f.sentence for f in report.findings if f.code == "orphan"]
+    assert [sentence.split()[3] for sentence in orphans] == ["checkpoints", "deltas"]
+    assert all(str(log_key("default", "gone", "/")) in sentence for sentence in orphans)
     assert any(f.code == "storage" and "CHECK" in f.sentence for f in report.findings)
 
 

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 import memalchemy
-from memalchemy import memory, sync
+from memalchemy import sync
 
 TAKERS: dict[str, Callable[[Any], Any]] = {
     "Checkpointer": memalchemy.Checkpointer,
     "Store": memalchemy.Store,
     "ThreadLog": memalchemy.ThreadLog,
-    "Conversation": lambda db: memory.Conversation(db, "thread"),
-    "ConversationStore": memory.ConversationStore,
-    "EpisodeStore": memory.EpisodeStore,
-    "KeyValue": memory.KeyValue,
-    "LLMMemoryManager": memory.LLMMemoryManager,
-    "UserMemoryStore": memory.UserMemoryStore,
-    "VectorStore": memory.VectorStore,
+    "Conversation": lambda db: memalchemy.Conversation(db, "thread"),
+    "ConversationStore": memalchemy.ConversationStore,
+    "EpisodeStore": memalchemy.EpisodeStore,
+    "KeyValue": memalchemy.KeyValue,
+    "LLMMemoryManager": memalchemy.LLMMemoryManager,
+    "UserMemoryStore": memalchemy.UserMemoryStore,
+    "VectorStore": memalchemy.VectorStore,
 }
 
 pytestmark = [

@@ -1,4 +1,4 @@
-"""Calling the command line in a process of its own, and threads to call it on."""
+"""Helpers: the result of a command, a command in a process of its own, threads to import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command did."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -30,12 +30,12 @@ Call = Callable[..., Answer]
 
 
 def environment(**more: str) -> dict[str, str]:
-    """An environment for another process, without a database or a terminal in it."""
+    """Return an environment for another process that names no database and no terminal."""
     return {k: v for k, v in os.environ.items() if k not in NOT_INHERITED} | more
 
 
 def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own, to its end."""
+    """Run the command line in a process of its own."""
     options.setdefault("env", environment())
     return subprocess.run(
         [sys.executable, "-m", "memalchemy", *arguments],
@@ -47,7 +47,7 @@ def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]
 
 
 def thread(thread_id: str, length: int = 4, **fields: Any) -> dict[str, Any]:
-    """A thread in OpenAI's format, as many messages long as asked for."""
+    """Make a thread of *length* messages in OpenAI's format."""
     messages: list[dict[str, Any]] = [{"role": "system", "content": "You book flights."}]
     for number in range(1, length):
         who = "user" if number % 2 else "assistant"
@@ -56,5 +56,5 @@ def thread(thread_id: str, length: int = 4, **fields: Any) -> dict[str, Any]:
 
 
 def lines(*threads: Any) -> str:
-    """Threads as a file of JSON lines; a text stands for itself."""
+    """Format threads as JSON lines; a string is a line as it is."""
     return "".join((t if isinstance(t, str) else json.dumps(t)) + "\n" for t in threads)

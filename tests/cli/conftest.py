@@ -22,7 +22,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A database of the test's own, without a schema, that outlives a command."""
+    """A database without a schema, which outlives a command."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/agent.db"
         return
@@ -34,7 +34,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def file_url(tmp_path: Path) -> str:
-    """A SQLite file that is not there yet."""
+    """A SQLite file that does not exist yet."""
     return f"sqlite:///{tmp_path}/agent.db"
 
 

@@ -1,9 +1,11 @@
-"""What each command answers, and how it ends."""
+"""Output and exit code of each command."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -13,7 +15,7 @@ from uuid import UUID
 from xml.etree import ElementTree
 
 import pytest
-from commandline import Call, lines, thread
+from commandline import Call, environment, lines, process, thread
 
 from memalchemy import Checkpointer, Database
 from memalchemy.migrate import TABLES, VERSION_TABLE
@@ -43,20 +45,22 @@ def save(url: str, state: dict[str, Any], thread_id: str, *arguments: Any, **mor
 
 @pytest.fixture
 def application(postgres: Postgres, call: Call) -> Iterator[str]:
-    """A migrated database, as a role without a right to DDL reaches it."""
+    """A database with the schema, opened by a role that may not change the schema."""
     name, role = postgres.create_database(), "ma_vacuum"
     call("upgrade", "--db", postgres.url(name))
     postgres.execute(f"CREATE ROLE {role} LOGIN")
-    for grant in Database(postgres.url(name)).dialect.grants(role, None, (*TABLES, VERSION_TABLE)):
+    for grant in Database(postgres.url(name)).dialect.maintenance.grants(
+        role, None, (*TABLES, VERSION_TABLE)
+    ):
         postgres.execute(grant, name)
     yield postgres.url(name, user=role)
     postgres.drop_database(name)
     postgres.execute(f"DROP ROLE {role}")
 
 
-def test_a_database_is_made_filled_looked_at_and_taken_down(url: str, call: Call) -> None:
+def test_a_database_is_created_filled_inspected_and_removed(url: str, call: Call) -> None:
     db = ("--db", url)
-    assert call(*db, "upgrade", "--json").json["ran"] == ["0001", "0002", "0003", "0004"]
+    assert call(*db, "upgrade", "--json").json["ran"] == ["0001"]
     assert call(*db, "check").code == 0
     assert call(*db, "import", "-", stdin=lines(thread("a", 5, customer=7))).code == 0
     assert [row["thread_id"] for row in call(*db, "threads", "--json").json] == ["a"]
@@ -78,7 +82,7 @@ def test_a_database_is_made_filled_looked_at_and_taken_down(url: str, call: Call
     assert call(*db, "current", "--json").json["revision"] is None
 
 
-def test_threads_say_how_much_each_holds(filled: str, call: Call) -> None:
+def test_threads_list_what_each_thread_holds(filled: str, call: Call) -> None:
     found = call("threads", "--db", filled, "--pattern", "air*", "--json").json
 
     assert [set(row) for row in found] == [
@@ -88,7 +92,7 @@ def test_threads_say_how_much_each_holds(filled: str, call: Call) -> None:
     assert (found[0]["checkpoints"], found[0]["newest"]) == (8, "000008")
 
 
-def test_threads_that_match_nothing_are_an_empty_answer(filled: str, call: Call) -> None:
+def test_a_pattern_without_matches_lists_no_threads(filled: str, call: Call) -> None:
     answer = call("threads", "--db", filled, "--pattern", "nothing", "--json")
 
     assert (answer.code, answer.json) == (0, [])
@@ -110,7 +114,17 @@ def test_history_marks_a_branch_and_nothing_else(filled: str, call: Call) -> Non
     assert [row["checkpoint_id"] for row in found if row["branch"]] == ["other"]
 
 
-def test_history_does_not_take_the_gap_that_pruning_leaves_for_a_branch(
+def test_the_table_of_history_names_the_parent_of_a_branch(filled: str, call: Call) -> None:
+    save(filled, {"messages": []}, "airline-1", "other", parent_id="000003")
+
+    _, _, *lines = call("history", "airline-1", "--db", filled).out.splitlines()
+
+    assert lines[0].split()[:2] == ["other", "000003"]
+    assert lines[1].split()[0] == "000008"
+    assert "000007" not in lines[1]
+
+
+def test_history_does_not_mark_the_gap_that_pruning_leaves_as_a_branch(
     filled: str, call: Call
 ) -> None:
     call("prune", "airline-1", "--keep-every", "4", "--db", filled)
@@ -134,7 +148,7 @@ def test_show_prints_the_state_itself(filled: str, call: Call) -> None:
     ]
 
 
-def test_show_makes_values_readable_that_json_has_not(filled: str, call: Call) -> None:
+def test_show_makes_values_readable_that_json_lacks(filled: str, call: Call) -> None:
     state = {
         "day": date(2026, 3, 1),
         "at": datetime(2026, 3, 1, 12, tzinfo=UTC),
@@ -163,7 +177,7 @@ def test_show_makes_values_readable_that_json_has_not(filled: str, call: Call) -
     }
 
 
-def test_nothing_stored_can_command_a_terminal(filled: str, call: Call) -> None:
+def test_stored_text_cannot_control_the_terminal(filled: str, call: Call) -> None:
     evil = "\x1b[2J\x9b31m"
     save(filled, {"text": evil}, f"{evil}[bold]", metadata={"note": evil})
 
@@ -174,7 +188,7 @@ def test_nothing_stored_can_command_a_terminal(filled: str, call: Call) -> None:
     assert "[bold]" in call("threads", "--db", filled).out
 
 
-def test_diff_tells_added_removed_and_changed_apart(filled: str, call: Call) -> None:
+def test_diff_separates_added_removed_and_changed(filled: str, call: Call) -> None:
     save(filled, {"kept": 1, "gone": 2, "other": 3}, "t", "a")
     save(filled, {"kept": 1, "new": 4, "other": 5}, "t", "b")
 
@@ -185,7 +199,7 @@ def test_diff_tells_added_removed_and_changed_apart(filled: str, call: Call) -> 
     }
 
 
-def test_stats_add_up_what_the_threads_say(filled: str, call: Call) -> None:
+def test_stats_are_the_sums_over_threads(filled: str, call: Call) -> None:
     whole = call("stats", "--db", filled, "--json").json
     each = [
         call("stats", name, "--db", filled, "--json").json for name in ("airline-1", "retail-1")
@@ -197,17 +211,17 @@ def test_stats_add_up_what_the_threads_say(filled: str, call: Call) -> None:
     assert whole["file_bytes"] >= Path(filled.removeprefix("sqlite:///")).stat().st_size
 
 
-def test_search_names_the_step_that_brought_the_word(filled: str, call: Call) -> None:
+def test_search_finds_the_step_that_added_the_word(filled: str, call: Call) -> None:
     (hit,) = call("search", "RETAIL 3", "--db", filled, "--limit", "1", "--json").json
 
     assert set(hit) == INFO | {"score", "snippet"}
     assert (hit["thread_id"], hit["checkpoint_id"]) == ("retail-1", "000004")
 
 
-def test_search_sets_hits_off_on_a_terminal(filled: str) -> None:
-    from memalchemy.cli.finding import highlighted
+def test_search_highlights_the_words(filled: str) -> None:
+    from memalchemy.cli.formatting import highlight
 
-    text = highlighted("book flights, not flight", "FLIGHTS")
+    text = highlight("book flights, not flight", "FLIGHTS")
 
     assert [text.plain[span.start : span.end] for span in text.spans] == ["flights"]
 
@@ -224,7 +238,7 @@ def test_export_writes_what_forget_erases(filled: str, call: Call) -> None:
     assert call("export", "--thread", "retail-1", "--db", filled).code == 1
 
 
-def test_export_to_a_file_answers_with_a_count(filled: str, call: Call, tmp_path: Path) -> None:
+def test_export_to_a_file_reports_a_count(filled: str, call: Call, tmp_path: Path) -> None:
     target = tmp_path / "out.jsonl"
 
     answer = call("export", "--all", "-o", str(target), "--json", "--db", filled)
@@ -255,7 +269,7 @@ def test_a_dry_run_of_prune_counts_and_deletes_nothing(url: str, call: Call) -> 
     assert call("stats", "--json", "--db", url).json["checkpoints"] == 4
 
 
-def test_prune_keeps_what_is_younger(filled: str, call: Call) -> None:
+def test_prune_keeps_younger_checkpoints(filled: str, call: Call) -> None:
     answer = call(
         "prune", "--all", "--keep-last", "1", "--older-than", "30d", "--json", "--db", filled
     )
@@ -263,7 +277,7 @@ def test_prune_keeps_what_is_younger(filled: str, call: Call) -> None:
     assert answer.json["pruned"] == 0
 
 
-def test_forget_says_how_much_and_takes_only_yes(filled: str, call: Call) -> None:
+def test_forget_asks_and_takes_only_yes(filled: str, call: Call) -> None:
     forget = ("forget", "--thread", "airline-1", "--db", filled)
 
     for answer in ("", "no\n", "maybe\n"):
@@ -275,11 +289,11 @@ def test_forget_says_how_much_and_takes_only_yes(filled: str, call: Call) -> Non
     assert call("show", "airline-1", "--db", filled).code == 1
 
 
-def test_forget_of_what_is_not_there_ends_with_not_found(filled: str, call: Call) -> None:
+def test_forgetting_a_missing_thread_is_not_found(filled: str, call: Call) -> None:
     assert call("forget", "--thread", "nobody", "--db", filled).code == 1
 
 
-def test_forget_takes_a_whole_tenant_and_no_other(file_url: str, call: Call) -> None:
+def test_forget_erases_one_whole_tenant(file_url: str, call: Call) -> None:
     for tenant in ("acme", "other"):
         call("--tenant", tenant, "import", "-", "--db", file_url, stdin=lines(thread("a")))
 
@@ -290,14 +304,14 @@ def test_forget_takes_a_whole_tenant_and_no_other(file_url: str, call: Call) -> 
     assert len(call("threads", "--tenant", "other", "--json", "--db", file_url).json) == 1
 
 
-def test_a_thread_and_a_tenant_to_forget_are_one_too_many(filled: str, call: Call) -> None:
+def test_forget_refuses_a_thread_and_a_tenant_together(filled: str, call: Call) -> None:
     answer = call("forget", "--thread", "a", "--tenant", "acme", "--yes", "--db", filled)
 
     assert answer.code == 2
     assert "goes before forget" in answer.err
 
 
-def test_delete_takes_one_checkpoint_or_the_thread(filled: str, call: Call) -> None:
+def test_delete_removes_one_checkpoint_or_the_thread(filled: str, call: Call) -> None:
     delete = ("delete", "airline-1")
 
     assert call(*delete, "000003", "--json", "--db", filled).json == {
@@ -319,7 +333,7 @@ def test_a_fork_needs_a_free_id(filled: str, call: Call) -> None:
     assert call(*fork, "--to", "airline-1").code == 2
 
 
-def test_vacuum_removes_what_is_idle_only_when_it_is_told_how_long(filled: str, call: Call) -> None:
+def test_vacuum_removes_idle_threads_only_with_older_than_days(filled: str, call: Call) -> None:
     for days, removed in (((), 0), (("--older-than-days", "30"), 0)):
         assert call("vacuum", *days, "--json", "--db", filled).json["removed"] == removed
     idle = ("vacuum", "--older-than-days", "0", "--json", "--db", filled)
@@ -345,34 +359,80 @@ def test_vacuum_names_the_commands_that_it_may_not_run(
     assert all(isinstance(one["dead_rows"], int) for one in told)
 
 
-def test_stats_draw_a_picture_that_names_threads_kinds_and_tables(
+def test_stats_draw_threads_kinds_and_tables_as_svg(
     filled: str, call: Call, tmp_path: Path
 ) -> None:
-    save(filled, {"a": 1}, "<script>&\x1b[31m")
+    save(filled, {"a": 1}, "<script>&\x1b[31m$1$2 日本")
     target = tmp_path / "bytes.svg"
 
-    answer = call("stats", "--plot", str(target), "--largest", "2", "--json", "--db", filled)
+    answer = call("stats", "--plot", str(target), "--largest", "3", "--json", "--db", filled)
 
-    svg = ElementTree.parse(target).getroot()
-    words = " ".join(e.text or "" for e in svg.iter("{http://www.w3.org/2000/svg}text"))
-    for word in (
-        "deltas",
-        "snapshot",
-        "delta",
-        "search text",
-        "airline-1",
-        "the other 1",
-        "text index",
-    ):
+    assert answer.code == 0, answer.err
+    texts = [
+        text.text or ""
+        for text in ElementTree.parse(target).iter("{http://www.w3.org/2000/svg}text")
+    ]
+    words = " ".join(texts)
+    for word in ("deltas", "snapshot", "delta", "search text", "airline-1", "text index", "$1$2"):
         assert word in words
-    bars = list(svg.iter("{http://www.w3.org/2000/svg}rect"))
-    assert len(bars) >= len(answer.json["kinds"]) + 3
+    bars = [text for text in texts if text.endswith(" %")]
+    assert len(bars) >= len(answer.json["kinds"]) + len(answer.json["largest"])
     assert "\x1b" not in target.read_text()
-    assert answer.json["logs"] == 3
-    held = sum(one["bytes"] for one in answer.json["largest"]) + answer.json["rest_bytes"]
-    assert held == sum(kind["bytes"] for kind in answer.json["kinds"])
-    assert call("stats", "airline-1", "--plot", str(target), "--db", filled).code == 2
+
+
+def test_the_sizes_of_threads_add_up_to_those_of_their_kinds(filled: str, call: Call) -> None:
+    save(filled, {"a": 1}, "third")
+
+    found = call("stats", "--largest", "2", "--json", "--db", filled).json
+
+    assert found["logs"] == 3
+    assert len(found["largest"]) == 2
+    held = sum(one["bytes"] for one in found["largest"]) + found["rest_bytes"]
+    assert held == sum(kind["bytes"] for kind in found["kinds"])
+
+
+def test_the_suffix_of_the_file_decides_how_stats_are_drawn(
+    filled: str, call: Call, tmp_path: Path
+) -> None:
+    for name, begins in (("a.png", b"\x89PNG"), ("a.PDF", b"%PDF"), ("plain", b"<?xml")):
+        answer = call("stats", "--plot", str(tmp_path / name), "--db", filled)
+        assert answer.code == 0, answer.err
+        assert (tmp_path / name).read_bytes().startswith(begins)
+        assert answer.err == f"drew the chart {tmp_path / name}\n"
+
+    refused = call("stats", "--plot", str(tmp_path / "a.docx"), "--db", filled)
+    assert refused.code == 2
+    assert ".png" in refused.err
+    assert not (tmp_path / "a.docx").exists()
+
+
+def test_only_all_threads_are_drawn_and_only_where_a_file_can_be_written(
+    filled: str, call: Call, tmp_path: Path
+) -> None:
+    assert call("stats", "airline-1", "--plot", "x.svg", "--db", filled).code == 2
     assert call("stats", "--plot", str(tmp_path / "no" / "x.svg"), "--db", filled).code == 2
+
+
+def test_drawing_without_the_plotting_library_names_the_extra(filled: str, tmp_path: Path) -> None:
+    without = (
+        "import sys; sys.modules['matplotlib'] = None; from memalchemy.cli import main; main()"
+    )
+    target = tmp_path / "bytes.png"
+    arguments = ["stats", "--plot", str(target), "--db", filled]
+
+    ended = subprocess.run(
+        [sys.executable, "-c", without, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=60,
+    )
+
+    assert ended.returncode == 3
+    assert ended.stderr.startswith("error [MA-DRIVER-MISSING]: ")
+    assert 'pip install "memalchemy[plot]"' in ended.stderr
+    assert ended.stdout == ""
+    assert not target.exists()
 
 
 def test_stats_show_tables_kinds_and_the_largest_threads(filled: str, call: Call) -> None:
@@ -380,6 +440,21 @@ def test_stats_show_tables_kinds_and_the_largest_threads(filled: str, call: Call
 
     for word in ("airline-1", "snapshot", "search text", "deltas", "text index"):
         assert word in shown
+
+
+def test_stats_show_a_bar_beside_each_size(filled: str, call: Call) -> None:
+    lines = call("stats", "--db", filled, "--no-color").out.splitlines()
+    lengths = {line.split()[0]: line.count("█") for line in lines if "█" in line}
+
+    assert lengths["airline-1"] == max(lengths.values())
+    assert 0 < lengths["retail-1"] < lengths["airline-1"]
+
+
+def test_bars_are_hash_signs_where_the_encoding_lacks_blocks(filled: str) -> None:
+    ended = process("stats", "--db", filled, env=environment(PYTHONIOENCODING="ascii"))
+
+    assert "#####" in ended.stdout
+    assert "\\u" not in ended.stdout
 
 
 def test_a_script_is_printed_without_a_server(call: Call) -> None:
@@ -404,5 +479,5 @@ def test_grants_name_every_table_and_the_role(call: Call) -> None:
     assert "memalchemy_version" in granted
 
 
-def test_a_file_has_no_roles_to_grant_to(call: Call, file_url: str) -> None:
+def test_grants_are_refused_for_a_sqlite_file(call: Call, file_url: str) -> None:
     assert call("grants", "app", "--db", file_url).code == 4

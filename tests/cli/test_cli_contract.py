@@ -1,4 +1,4 @@
-"""What holds of the whole command line: help, documentation, options, errors, exit codes."""
+"""Rules for all commands: help, documentation, options, errors, exit codes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,17 @@ from commandline import Call, environment, lines, process, thread
 from typer.main import get_command
 
 from memalchemy import Conversation, Database, errors
-from memalchemy.cli import exits
+from memalchemy.cli import exit_codes
 from memalchemy.cli.app import app
-from memalchemy.cli.command import COMMON
+from memalchemy.cli.options import CommonOptions
+from rows import of_thread
 from servers import Postgres
 
 DOCS = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
 
 
 def commands(group: Any, above: str = "") -> dict[str, Any]:
-    """All commands by their whole names, such as ``store ls``."""
+    """Return all commands by their full names, such as ``store ls``."""
     found: dict[str, Any] = {}
     for name, command in group.commands.items():
         inner = hasattr(command, "commands")
@@ -33,18 +35,19 @@ def commands(group: Any, above: str = "") -> dict[str, Any]:
 
 
 COMMANDS = commands(get_command(app))
+COMMON_OPTIONS = {field.name for field in fields(CommonOptions)}
 GROUPS = sorted({name.split()[0] for name in COMMANDS if " " in name})
 
 
 def section(name: str) -> str:
-    """What the documentation says about a command."""
-    match = re.search(rf"^### `{name}`$(.*?)(?=^##|\Z)", DOCS, re.M | re.S)
+    """Return the section of the documentation about a command."""
+    match = re.search(rf"^### `{name}`$(.*?)(?=^###? |\Z)", DOCS, re.M | re.S)
     assert match, f"docs/command-line.md does not describe {name}"
     return match[1]
 
 
 def example(name: str) -> list[str]:
-    """The arguments of the example in a command's help."""
+    """Return the arguments of the example in a command's help."""
     line = COMMANDS[name].epilog.strip().splitlines()[-1]
     program, *arguments = shlex.split(line)
     assert program == "memalchemy"
@@ -58,7 +61,7 @@ def test_the_documentation_describes_every_command_and_no_other() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_documentation_names_every_option(name: str) -> None:
     common = {option for parameter in COMMANDS[name].params for option in parameter.opts
-              if parameter.name in COMMON}  # fmt: skip
+              if parameter.name in COMMON_OPTIONS}  # fmt: skip
     own = {o for p in COMMANDS[name].params for o in p.opts if o.startswith("--")} - common
     for option in own - {"--help"}:
         assert option in section(name), f"{option} of {name}"
@@ -74,7 +77,7 @@ def test_every_command_explains_itself_and_takes_the_common_options(name: str, c
     for option in ("--db", "--tenant", "--schema", "--json", "--no-color"):
         assert option in answer.out
     for parameter in COMMANDS[name].params:
-        assert parameter.name in COMMON or parameter.help, f"{parameter.name} has no help"
+        assert parameter.name in COMMON_OPTIONS or parameter.help, f"{parameter.name} has no help"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -109,7 +112,7 @@ def test_the_example_of_every_command_runs(
 
 
 def serve_until_told_to_stop(arguments: list[str]) -> None:
-    """Run the example of `serve`, on a port that is free here."""
+    """Run the example of `serve` on a free port."""
     at = arguments.index("--port") + 1
     arguments = [*arguments[:at], "0", *arguments[at + 1 :]]
     command = [sys.executable, "-m", "memalchemy", *arguments]
@@ -121,13 +124,13 @@ def serve_until_told_to_stop(arguments: list[str]) -> None:
 
 
 async def talk(url: str) -> None:
-    """Have a conversation that the examples of logs look at."""
+    """Save a conversation for the examples of the log commands."""
     async with Database(url) as db:
         await Conversation(db, "support-42").add("Where is my gift card?", "On its way.")
 
 
 def run_on_a_server(name: str, call: Call, postgres: Postgres) -> None:
-    """Run the example of a command that only a server has."""
+    """Run the example of a command that works on a server only."""
     database = postgres.create_database()
     url = postgres.url(database)
     assert call("--db", url, "upgrade").code == 0
@@ -151,7 +154,7 @@ def test_a_group_of_commands_explains_itself(name: str, call: Call) -> None:
     assert "..." not in asked.out.split("Commands:")[1]
 
 
-def test_the_help_lists_no_command_in_half_a_sentence(call: Call) -> None:
+def test_the_help_truncates_no_description(call: Call) -> None:
     listed = call("--help").out.split("Commands:")[1]
 
     assert "..." not in listed
@@ -161,16 +164,16 @@ def test_help_and_documentation_give_every_exit_code(call: Call) -> None:
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", DOCS, re.M)}
     shown = {int(code) for code in re.findall(r"^  +(\d+)  ", call("--help").out, re.M)}
 
-    assert documented == shown == set(exits.MEANING)
+    assert documented == shown == set(exit_codes.MEANINGS)
 
 
-def test_every_error_has_an_exit_code_of_its_own_choice() -> None:
+def test_every_error_class_has_an_exit_code() -> None:
     def below(kind: type[errors.MemalchemyError]) -> set[type[errors.MemalchemyError]]:
         return {kind}.union(*(below(k) for k in kind.__subclasses__()))
 
     public = {k for k in below(errors.MemalchemyError) if k.__module__ == errors.__name__}
 
-    assert public - {errors.MemalchemyError} - set(exits._CODES) == set()
+    assert public - {errors.MemalchemyError} - set(exit_codes.CODES) == set()
 
 
 def test_the_common_options_stand_before_a_command_or_after_it(filled: str, call: Call) -> None:
@@ -202,6 +205,7 @@ def test_the_option_wins_over_the_environment(
     [
         (("threads",), 2, "MA-USAGE"),
         (("threads", "--db", "mysql://host/db"), 2, "MA-UNKNOWN-URL"),
+        (("threads", "--db", "agent.db"), 2, "MA-UNKNOWN-URL"),
         (("threads", "--db", "sqlite://"), 2, "MA-USAGE"),
         (("threads", "--db", "sqlite:////nowhere/agent.db"), 3, "MA-UNREACHABLE"),
         (("threads", "--db", "postgresql://me:secret@127.0.0.1:1/d"), 3, "MA-UNREACHABLE"),
@@ -248,17 +252,38 @@ def test_a_failure_is_one_line_and_a_code(
     assert "secret" not in answer.err
 
 
-def test_looking_at_a_file_that_is_not_there_does_not_create_it(file_url: str, call: Call) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "helps"),
+    [
+        (("threads",), "--db sqlite:///agent.db"),
+        (("threads", "--db", "agent.db"), "sqlite:///agent.db"),
+        (("threads", "--db", "sqlite:////nowhere/agent.db"), "memalchemy upgrade"),
+        (("history", "nobody", "--db", "FILE"), "memalchemy threads"),
+        (("show", "airline-1", "--at", "x", "--db", "FILE"), "memalchemy history"),
+        (("delete", "airline-1", "x", "--db", "FILE"), "memalchemy history"),
+        (("prune", "airline-1", "--db", "FILE"), "--keep-last"),
+        (("log", "tail", "nobody", "--db", "FILE"), "memalchemy log ls"),
+        (("store", "get", "a", "nothing", "--db", "FILE"), "memalchemy store ls"),
+        (("store", "put", "a", "k", "tea", "--db", "FILE"), "--text"),
+    ],
+)
+def test_an_error_says_what_to_do(
+    arguments: tuple[str, ...], helps: str, filled: str, call: Call
+) -> None:
+    assert helps in call(*(filled if a == "FILE" else a for a in arguments)).err
+
+
+def test_inspecting_a_missing_file_does_not_create_it(file_url: str, call: Call) -> None:
     for arguments in (("threads",), ("check",), ("current",), ("downgrade", "base")):
         assert call(*arguments, "--db", file_url).code == 3
     assert not Path(file_url.removeprefix("sqlite:///")).exists()
 
 
-def test_what_is_damaged_is_named_with_its_own_code(filled: str, call: Call) -> None:
+def test_damage_has_an_exit_code_of_its_own(filled: str, call: Call) -> None:
     import sqlite3
 
     with sqlite3.connect(filled.removeprefix("sqlite:///")) as connection:
-        connection.execute("UPDATE deltas SET payload = x'00' WHERE thread_id = 'airline-1'")
+        connection.execute(f"UPDATE deltas SET payload = x'00' WHERE {of_thread('airline-1')}")
     connection.close()
 
     answer = call("show", "airline-1", "--db", filled)
@@ -267,7 +292,7 @@ def test_what_is_damaged_is_named_with_its_own_code(filled: str, call: Call) -> 
     assert answer.err.startswith("error [MA-CORRUPT]: ")
 
 
-def test_tables_have_no_colour_where_nobody_looks(filled: str) -> None:
+def test_piped_tables_have_no_colour(filled: str) -> None:
     ended = process("search", "flights", "--db", filled)
 
     assert "flights" in ended.stdout

@@ -1,4 +1,4 @@
-"""Keys on the command line: where they come from, what they open, and changing them."""
+"""Encryption keys: their sources, the commands that need them, and rotation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEY, NEW = Fernet.generate_key().decode(), Fernet.generate_key().decode()
 
 @pytest.fixture
 def keyed(url: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A database encrypted with `KEY`, which the environment has: a thread and an item."""
+    """A database with a thread and an item, encrypted with `KEY`, which the environment holds."""
     monkeypatch.setenv("MEMALCHEMY_KEYS", KEY)
     assert call("--db", url, "upgrade").code == 0
     assert call("--db", url, "import", "-", stdin=lines(thread("airline-1", 8))).code == 0
@@ -22,7 +22,7 @@ def keyed(url: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> str:
     return url
 
 
-def test_a_generated_key_is_one_for_a_database_and_for_fernet(call: Call) -> None:
+def test_a_generated_key_is_a_fernet_key(call: Call) -> None:
     key, other = call("generate-key").out.strip(), call("generate-key", "--json").json["key"]
 
     assert key != other
@@ -70,7 +70,7 @@ def test_a_file_of_keys_wins_over_the_environment(keyed: str, call: Call, tmp_pa
     assert call("--db", keyed, "--keys-file", str(file), "show", "airline-1").code == 0
 
 
-def test_keys_that_are_none_are_a_mistake_and_are_not_shown(
+def test_invalid_keys_are_refused_and_not_shown(
     keyed: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "keys.txt"
@@ -88,7 +88,7 @@ def test_keys_that_are_none_are_a_mistake_and_are_not_shown(
     assert call("--db", keyed, "--readable", "words", "show", "airline-1").code == 2
 
 
-def test_rotating_tells_what_it_does_and_ends_with_the_new_key(
+def test_rotation_reports_and_leaves_only_the_new_key(
     keyed: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEMALCHEMY_KEYS", f"{NEW}, {KEY}")
@@ -111,7 +111,7 @@ def test_rotating_tells_what_it_does_and_ends_with_the_new_key(
     assert left.json["uses"][0]["state"] == "missing"
 
 
-def test_rotating_encrypts_what_was_not_and_reads_it_before_if_that_is_allowed(
+def test_rotation_encrypts_a_plaintext_database(
     filled: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert call("--db", filled, "rotate-keys").code == 2, "no key"
@@ -129,11 +129,11 @@ def test_rotating_encrypts_what_was_not_and_reads_it_before_if_that_is_allowed(
     assert len(found.json) == 2
     refused = call("--db", filled, "search", "flights")
     assert (refused.code, "MA-CAPABILITY-MISSING" in refused.err) == (4, True)
-    assert "would go" in call("--db", filled, "rotate-keys", "--dry-run").out
+    assert "would be removed" in call("--db", filled, "rotate-keys", "--dry-run").out
     assert "were removed" in call("--db", filled, "rotate-keys").out
 
 
-def test_a_copy_takes_what_is_encrypted_as_it_is(
+def test_a_copy_needs_no_keys_for_encrypted_data(
     keyed: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = f"sqlite:///{tmp_path}/copied.db"
@@ -149,11 +149,11 @@ def test_a_copy_takes_what_is_encrypted_as_it_is(
     assert call("--db", target, "verify").code == 0
 
 
-def test_the_demo_runs_under_keys() -> None:
+def test_the_demo_runs_with_keys() -> None:
     ended = process("demo", env=environment(MEMALCHEMY_KEYS=KEY))
 
     assert ended.returncode == 0, ended.stderr
-    assert "not looked for: the database is encrypted" in ended.stdout
+    assert "not searched: the database is encrypted" in ended.stdout
     assert (
         process("demo", "--readable", "text", env=environment(MEMALCHEMY_KEYS=KEY)).returncode == 0
     )

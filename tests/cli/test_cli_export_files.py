@@ -1,4 +1,4 @@
-"""`export --directory`: one readable file per checkpoint."""
+"""`export --directory`, which writes a readable file per checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_export_writes_a_file_per_checkpoint(filled: str, call: Call, tmp_path: 
     )
 
 
-def test_export_replaces_no_directory_and_leaves_none_of_nothing(
+def test_export_refuses_an_existing_directory_and_creates_none_without_records(
     filled: str, call: Call, tmp_path: Path
 ) -> None:
     taken = call("--db", filled, "export", "--all", "--directory", str(tmp_path))

@@ -1,4 +1,4 @@
-"""index show, build and drop, on a server; what they say where there is nothing to build."""
+"""The index commands on PostgreSQL, and their refusal on SQLite."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def named(postgres: Postgres) -> Iterator[str]:
 
 @pytest.fixture
 def server(postgres: Postgres, named: str, call: Call) -> str:
-    """Its URL; it has the schema and a few vectors."""
+    """URL of that database, with the schema and a few vectors."""
     url = postgres.url(named)
     assert call("--db", url, "upgrade").code == 0
 
@@ -76,7 +76,7 @@ def test_an_index_is_built_shown_and_dropped(run: Run) -> None:
         (("drop", "x; DROP TABLE store_items"), 1),
     ],
 )
-def test_what_makes_no_sense_builds_and_drops_nothing(
+def test_invalid_options_build_and_drop_nothing(
     run: Run, arguments: tuple[str, ...], code: int
 ) -> None:
     answer = run(*arguments)
@@ -87,12 +87,12 @@ def test_what_makes_no_sense_builds_and_drops_nothing(
     assert run("show", "--json").json == []
 
 
-def test_a_role_that_may_not_is_told_what_its_owner_runs(
+def test_without_the_permission_the_error_names_the_statement(
     run: Run, server: str, named: str, postgres: Postgres, call: Call
 ) -> None:
     role = "ma_index"
     postgres.execute(f"CREATE ROLE {role} LOGIN")
-    for grant in Database(server).dialect.grants(role, None, (*TABLES, VERSION_TABLE)):
+    for grant in Database(server).dialect.maintenance.grants(role, None, (*TABLES, VERSION_TABLE)):
         postgres.execute(grant, named)
     url = postgres.url(named, user=role)
 
@@ -107,7 +107,7 @@ def test_a_role_that_may_not_is_told_what_its_owner_runs(
 
 
 @pytest.mark.parametrize("arguments", [("show",), ("build", "--dimensions", "3"), ("drop", NAME)])
-def test_a_file_needs_no_index_and_says_so(
+def test_index_commands_are_refused_on_sqlite(
     call: Call, file_url: str, arguments: tuple[str, ...]
 ) -> None:
     assert call("--db", file_url, "upgrade").code == 0

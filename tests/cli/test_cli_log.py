@@ -1,4 +1,4 @@
-"""The commands that look at logs of entries, from outside."""
+"""The log commands."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_log_tail_pages_backwards_and_finds_the_only_log(call: Call, talked: str
     assert [entry["value"] for entry in earlier] == ["AA=="]
 
 
-def test_log_tail_says_which_logs_there_are(call: Call, talked: str) -> None:
+def test_log_tail_lists_the_logs_of_an_ambiguous_thread(call: Call, talked: str) -> None:
     several = call("--db", talked, "log", "tail", "support-42")
     none = call("--db", talked, "log", "tail", "nobody")
     elsewhere = call("--db", talked, "log", "tail", "job", "--namespace", "conversation")
@@ -105,7 +105,7 @@ def test_log_search_looks_in_every_log_that_has_entries(call: Call, file_url: st
     assert "conversation" in call("--db", file_url, "log", "search", "gift").out
 
 
-def test_a_thread_that_has_entries_only_is_not_called_missing(call: Call, talked: str) -> None:
+def test_a_thread_with_entries_only_is_not_reported_missing(call: Call, talked: str) -> None:
     for command in ("history", "show", "stats"):
         answer = call("--db", talked, command, "job")
 

@@ -1,4 +1,4 @@
-"""The command line over all namespaces, from outside: what frameworks keep is found, too."""
+"""Namespaces: commands find what frameworks keep, and the option selects one namespace."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(url: str, call: Call) -> Run:
 
 @pytest.fixture
 def used(file_url: str, call: Call) -> Run:
-    """`run` on SQLite alone."""
+    """Call the command line on such a database, on SQLite only."""
     within(file_url, fill)
     return lambda *arguments, **more: call(*arguments, "--db", file_url, **more)
 
@@ -87,13 +87,13 @@ def test_threads_are_listed_in_every_namespace(run: Run) -> None:
     assert listed(run("threads", "--json", "--namespace", "/")) == [everything[1]]
 
 
-def test_threads_are_listed_with_their_namespace_for_people(used: Run) -> None:
+def test_the_table_of_threads_shows_namespaces(used: Run) -> None:
     answer = used("threads")
     (line,) = [line for line in answer.out.splitlines() if "graph/sub" in line]
 
-    assert line.split()[:4] == ["ada", "graph/sub", "1", "s1"]
+    assert line.split()[:3] == ["ada", "graph/sub", "1"]
     assert answer.err == "4 threads\n"
-    assert "the 3 written last" in used("threads", "--limit", "3").err
+    assert "only the 3 logs written last" in used("threads", "--limit", "3").err
 
 
 def test_words_are_found_in_every_namespace(run: Run) -> None:
@@ -120,14 +120,14 @@ def test_a_thread_that_is_in_one_namespace_is_found_without_naming_it(used: Run)
     assert used("stats", "bob", "--json").json["checkpoints"] == 1
 
 
-def test_of_several_namespaces_the_one_above_the_others_is_taken(used: Run) -> None:
+def test_the_namespace_above_all_others_is_the_default(used: Run) -> None:
     graph = used("history", "ada", "--json")
     root = used("show", "rooted")
 
     assert [step["checkpoint_id"] for step in graph.json] == ["g2", "g1"]
-    assert graph.err == "of namespace graph; --namespace shows those in graph/sub\n"
+    assert graph.err == "in namespace graph; use --namespace for graph/sub\n"
     assert root.json == {"say": "root"}
-    assert root.err == "of namespace /; --namespace shows those in locus\n"
+    assert root.err == "in namespace /; use --namespace for locus\n"
     assert used("diff", "ada", "g1", "g2", "--json").json["added"] == {"/more": 1}
 
 
@@ -136,14 +136,14 @@ def test_of_several_namespaces_the_one_above_the_others_is_taken(used: Run) -> N
     [("history", "both"), ("show", "both"), ("diff", "both", "x1", "y1"), ("stats", "both"),
      ("fork", "both"), ("delete", "both", "x1"), ("prune", "both", "--keep-last", "1")],
 )  # fmt: skip
-def test_of_namespaces_side_by_side_none_is_guessed(used: Run, command: tuple[str, ...]) -> None:
+def test_sibling_namespaces_need_the_option(used: Run, command: tuple[str, ...]) -> None:
     answer = used(*command)
 
     assert (answer.code, answer.out) == (2, "")
     assert "several namespaces: give --namespace, one of graph, locus" in answer.err
 
 
-def test_a_namespace_is_named(used: Run) -> None:
+def test_the_option_selects_the_namespace(used: Run) -> None:
     assert used("show", "both", "--namespace", "locus").json == {"say": "saucer"}
     assert used("show", "rooted", "--namespace", "locus").json == {"say": "leaf"}
     assert used("show", "rooted", "--namespace", "/").err == ""
@@ -160,7 +160,7 @@ def test_a_fork_stays_in_its_namespace(used: Run) -> None:
     assert listed(used("threads", "--pattern", "new", "--json")) == [("new", "locus", 1, 0)]
 
 
-def test_pruning_and_deleting_are_of_one_namespace_if_it_is_named(used: Run) -> None:
+def test_pruning_and_deleting_can_be_limited_to_a_namespace(used: Run) -> None:
     assert used("prune", "ada", "--keep-last", "1", "--json").json["pruned"] == 1
     assert used("prune", "--all", "--namespace", "locus", "--keep-last", "1").code == 0
     assert used("delete", "both", "y1", "--namespace", "locus").code == 0
@@ -185,7 +185,7 @@ def test_pruning_all_in_one_namespace_leaves_the_others(used: Run, file_url: str
     assert len(used("history", "rooted", "--namespace", "/", "--json").json) == 2
 
 
-def test_an_export_is_of_one_namespace_if_it_is_named(used: Run, tmp_path: Path) -> None:
+def test_an_export_can_be_limited_to_a_namespace(used: Run, tmp_path: Path) -> None:
     def places(*arguments: str) -> list[str]:
         lines = used("export", *arguments).out.splitlines()
         return ["/".join(json.loads(line)["namespace"]) for line in lines]
@@ -199,7 +199,7 @@ def test_an_export_is_of_one_namespace_if_it_is_named(used: Run, tmp_path: Path)
     assert used(*files, "--thread", "bob").json["records"] == 1
 
 
-def test_show_prints_what_a_framework_has_packed(used: Run, file_url: str) -> None:
+def test_show_unpacks_values_of_a_framework(used: Run, file_url: str) -> None:
     message = ["module", "Message", {"content": "A kettle."}, "model_validate_json"]
     state = {
         "messages": Packed(

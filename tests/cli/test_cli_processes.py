@@ -1,4 +1,4 @@
-"""The command line as processes: the entry points, the demo, and imports that are cut short."""
+"""Commands as processes: entry points, the demo, Ctrl-C, kills and closed pipes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONG = thread("long", 400)
 
 
 def count(url: str) -> int:
-    """The checkpoints of a SQLite file, as another process sees them."""
+    """Count the checkpoints in a SQLite file that another process writes."""
     path = url.removeprefix("sqlite:///")
     if not Path(path).exists():
         return 0
@@ -37,7 +37,7 @@ def count(url: str) -> int:
 
 
 def start_import(url: str, source: Path) -> subprocess.Popen[str]:
-    """Start to import *source*, and return while it is writing."""
+    """Start an import of *source*, and return while it is writing."""
     running = subprocess.Popen(
         [sys.executable, "-m", "memalchemy", "import", str(source), "--db", url],
         stdout=subprocess.PIPE,
@@ -61,7 +61,7 @@ def test_the_installed_command_and_the_module_are_one_program() -> None:
 
 
 @pytest.mark.alone
-def test_the_demo_shows_everything_in_ten_seconds_of_the_processor(tmp_path: Path) -> None:
+def test_the_demo_shows_everything_within_ten_seconds_of_processor_time(tmp_path: Path) -> None:
     # The processor's time: how long it takes on the clock is the machine's and its neighbours'.
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = process("demo", "--no-color", env=environment(TMPDIR=str(tmp_path), COLUMNS="120"))
@@ -78,8 +78,8 @@ def test_the_demo_shows_everything_in_ten_seconds_of_the_processor(tmp_path: Pat
         "what-if is the newest now, its parent is step-14",
         "/messages/14",
         "deadlock",
-        "every one of the 44 states whole, as JSON, added up",
-        "what is stored of the 44 states",
+        "all 44 states in full, as JSON, added up",
+        "stored for the 44 states",
         "the database file",
     ):
         assert said in ended.stdout
@@ -103,7 +103,7 @@ def test_the_figures_of_the_demo_are_those_of_its_file(tmp_path: Path) -> None:
     assert not file.with_name("agent.db-wal").exists()
 
 
-def test_the_demo_does_not_write_where_the_environment_points(tmp_path: Path) -> None:
+def test_the_demo_ignores_the_url_in_the_environment(tmp_path: Path) -> None:
     elsewhere = tmp_path / "production.db"
     ended = process("demo", env=environment(MEMALCHEMY_URL=f"sqlite:///{elsewhere}"))
 
@@ -111,7 +111,7 @@ def test_the_demo_does_not_write_where_the_environment_points(tmp_path: Path) ->
     assert not elsewhere.exists()
 
 
-def test_the_demo_leaves_no_thread_in_a_database_of_yours(url: str, call: Call) -> None:
+def test_the_demo_leaves_no_thread_in_a_given_database(url: str, call: Call) -> None:
     call("upgrade", "--db", url)
 
     answer = call("demo", "--db", url)
@@ -121,7 +121,7 @@ def test_the_demo_leaves_no_thread_in_a_database_of_yours(url: str, call: Call) 
     assert call("threads", "--db", url, "--json").json == []
 
 
-def test_an_import_that_is_killed_goes_on_where_it_stopped(
+def test_a_killed_import_resumes_where_it_stopped(
     file_url: str, tmp_path: Path, call: Call
 ) -> None:
     source = tmp_path / "threads.jsonl"
@@ -189,7 +189,7 @@ def test_ctrl_c_ends_an_import_that_waits_for_its_input(file_url: str) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a pipe of a POSIX shell")
-def test_a_reader_that_has_had_enough_is_no_error(filled: str, call: Call) -> None:
+def test_a_closed_pipe_is_no_error(filled: str, call: Call) -> None:
     call("import", "-", "--db", filled, stdin=lines(LONG))
     command = f"'{sys.executable}' -m memalchemy export --all --db {filled} | head -n 1"
     ended = subprocess.run(
@@ -207,11 +207,15 @@ def test_a_reader_that_has_had_enough_is_no_error(filled: str, call: Call) -> No
 
 @pytest.mark.parametrize(
     "module",
-    ["typer.core", "memalchemy.cli.exits", "memalchemy.cli.app", "sqlalchemy.engine", "alembic.op"],
+    [
+        "typer.core",
+        "memalchemy.cli.exit_codes",
+        "memalchemy.cli.app",
+        "sqlalchemy.engine",
+        "alembic.op",
+    ],
 )
-def test_ctrl_c_while_the_command_is_still_importing_is_one_line_too(
-    filled: str, module: str
-) -> None:
+def test_ctrl_c_during_startup_prints_one_line(filled: str, module: str) -> None:
     starting = subprocess.Popen(
         [sys.executable, "-X", "importtime", "-m", "memalchemy", "threads", "--db", filled],
         stdout=subprocess.PIPE,
@@ -230,7 +234,7 @@ def test_ctrl_c_while_the_command_is_still_importing_is_one_line_too(
     assert (starting.returncode, said) == (130, ["interrupted"])
 
 
-def test_a_second_ctrl_c_prints_no_traceback_either(file_url: str, tmp_path: Path) -> None:
+def test_a_second_ctrl_c_prints_no_traceback(file_url: str, tmp_path: Path) -> None:
     source = tmp_path / "threads.jsonl"
     source.write_text(lines(LONG))
     running = start_import(file_url, source)
@@ -243,7 +247,7 @@ def test_a_second_ctrl_c_prints_no_traceback_either(file_url: str, tmp_path: Pat
     assert messages in ("interrupted\n", "")
 
 
-def test_the_package_alone_does_not_bring_sqlalchemy_along() -> None:
-    """So that the command line can answer a Ctrl-C from the start."""
+def test_importing_the_command_line_does_not_import_sqlalchemy() -> None:
+    """Ctrl-C must be handled from the first moment."""
     code = "import sys, memalchemy.cli; sys.exit('sqlalchemy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""The store's commands, from outside: what they answer, how they end, what they leave."""
+"""The store commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from commandline import Answer, Call, lines, process
 
 from memalchemy import Database, Store
-from memalchemy.cli.arguments import namespace, spelt
+from memalchemy.cli.parsers import format_namespace, parse_namespace
 from memalchemy.keys import encode_namespace
 
 ITEM = {
@@ -39,7 +39,7 @@ EXOTIC = {
 
 
 def on(url: str, work: Callable[[Store], Coroutine[Any, Any, Any]]) -> Any:
-    """What *work* returns of the database's store."""
+    """Run *work* with the store of the database, and return its result."""
 
     async def whole() -> Any:
         async with Database(url) as db:
@@ -53,14 +53,14 @@ Run = Callable[..., Answer]
 
 @pytest.fixture
 def run(file_url: str, call: Call) -> Run:
-    """Call a command of the store on a SQLite file with a schema."""
+    """Call a store command on a SQLite file with the schema."""
     assert call("--db", file_url, "upgrade").code == 0
     return lambda *arguments, **more: call("--db", file_url, "store", *arguments, **more)
 
 
 @pytest.fixture
 def memories(run: Run) -> Run:
-    """The same, with three items."""
+    """Call a store command on a file with three items."""
     likes = '{"text": "Ada likes green tea"}'
     assert run("put", "users/ada", "likes", likes, "--metadata", '{"kind": "note"}').code == 0
     assert run("put", "users/ada/old", "cat", "a cat named Tom", "--text").code == 0
@@ -72,7 +72,7 @@ def everything(run: Run) -> str:
     return run("export").out
 
 
-def test_an_item_is_put_looked_at_found_and_removed(url: str, call: Call) -> None:
+def test_an_item_is_put_read_found_and_removed(url: str, call: Call) -> None:
     store = ("--db", url, "store")
     assert call("--db", url, "upgrade").code == 0
     value = '{"text": "Ada likes green tea", "stars": 5}'
@@ -108,8 +108,8 @@ def test_an_item_is_put_looked_at_found_and_removed(url: str, call: Call) -> Non
      ("a", "", "b"), ("日本", "é\x00")],
 )  # fmt: skip
 def test_every_namespace_can_be_written(parts: tuple[str, ...]) -> None:
-    assert namespace(spelt(parts)) == parts
-    assert namespace(encode_namespace(parts)) == parts
+    assert parse_namespace(format_namespace(parts)) == parts
+    assert parse_namespace(encode_namespace(parts)) == parts
 
 
 def test_parts_may_hold_slashes_and_tildes(run: Run) -> None:
@@ -144,7 +144,7 @@ def test_a_list_is_limited_and_says_so(memories: Run) -> None:
     answer = memories("ls", "/", "--prefix", "--limit", "2")
 
     assert "bob" not in answer.out
-    assert answer.err == "the first 2; --limit shows more\n"
+    assert answer.err == "only the first 2; --limit shows more\n"
     assert memories("ls", "/", "--prefix", "--limit", "3").err == "3 items\n"
 
 
@@ -160,7 +160,7 @@ def test_namespaces_are_listed_below_one(memories: Run) -> None:
     assert [row["namespace"] for row in found] == [["users", "ada"], ["users", "ada", "old"]]
 
 
-def test_nothing_that_an_item_holds_reaches_the_terminal_as_a_command(run: Run) -> None:
+def test_the_text_of_an_item_cannot_control_the_terminal(run: Run) -> None:
     run("put", "n", "k\x1b[31m", '"\\u001b[2J"')
 
     assert "\x1b" not in run("ls", "n").out
@@ -188,7 +188,7 @@ def test_a_value_comes_from_the_line_from_a_file_or_from_stdin(run: Run, tmp_pat
     }
 
 
-def test_an_item_lives_as_long_as_it_was_given(run: Run) -> None:
+def test_ttl_sets_the_lifetime_of_an_item(run: Run) -> None:
     run("put", "n", "k", "1", "--ttl", "30d")
     item = run("get", "n", "k", "--json").json
 
@@ -198,7 +198,7 @@ def test_an_item_lives_as_long_as_it_was_given(run: Run) -> None:
     assert run("get", "n", "k", "--json").json["expires_at"] is None
 
 
-def test_a_put_waits_for_a_version(run: Run) -> None:
+def test_put_and_rm_check_the_expected_version(run: Run) -> None:
     assert run("put", "n", "k", "1", "--expected-version", "none").code == 0
     assert run("put", "n", "k", "2", "--expected-version", "1").code == 0
 
@@ -218,11 +218,14 @@ def test_a_put_waits_for_a_version(run: Run) -> None:
     ("arguments", "said"),
     [
         (("put", "users/ada", "likes", "tea"), "VALUE is not JSON"),
-        (("put", "users/ada", "likes", "tea"), "--text takes it as a text"),
+        (("put", "users/ada", "likes", "tea"), "for plain text add --text"),
         (("put", "users/ada", "likes", "NaN"), "VALUE is not JSON"),
         (("put", "users/ada", "likes", "[" * 100_000), "VALUE is nested too deep"),
         (("put", "users/ada", "likes", "@/nowhere.json"), "cannot read /nowhere.json"),
-        (("put", "users/ada", "likes", "1", "--metadata", "[]"), "--metadata is a JSON object"),
+        (
+            ("put", "users/ada", "likes", "1", "--metadata", "[]"),
+            "must be a JSON object",
+        ),
         (("put", "users/ada", "likes", "1", "--metadata", "kind=note"), "--metadata is not JSON"),
         (("put", "users/ada", "likes", "1", "--ttl", "soon"), "is not a duration"),
         (("put", "users/ada", "likes", "1", "--ttl", "0d"), "ttl must be longer than zero"),
@@ -233,20 +236,20 @@ def test_a_put_waits_for_a_version(run: Run) -> None:
         (("rm", "users/ada"), "exactly one of KEY or --all"),
         (("rm", "users/ada", "likes", "--all"), "exactly one of KEY or --all"),
         (("rm", "users/ada", "likes", "--prefix"), "--prefix goes with --all"),
-        (("rm", "users/ada", "likes", "--expected-version", "none"), "is a version"),
+        (("rm", "users/ada", "likes", "--expected-version", "none"), "must be a version"),
         (("rm", "users/ada", "--all", "--expected-version", "1"), "goes with KEY"),
         (("ls", "--prefix"), "name a namespace"),
         (("ls", "users", "--namespaces", "--filter", "{}"), "name a namespace"),
         (("ls", "users", "--filter", "{"), "--filter is not JSON"),
         (("ls", "users", "--filter", '{"a": {"$foo": 1}}'), "unknown operator '$foo'"),
         (("search", "users"), "give QUERY, --embedding or both"),
-        (("search", "users", "--embedding", "0.1"), "--embedding is a list of numbers"),
+        (("search", "users", "--embedding", "0.1"), "--embedding must be a list of numbers"),
         (("search", "users", "--embedding", '["a"]'), "must hold numbers"),
         (("search", "users", "--embedding", "[0, 0]"), "which cannot be compared"),
         (("import", "-", "--skip", "--overwrite"), "not both"),
     ],
 )
-def test_what_makes_no_sense_is_one_line_and_changes_nothing(
+def test_a_mistake_is_a_one_line_error_and_changes_nothing(
     memories: Run, arguments: tuple[str, ...], said: str
 ) -> None:
     before = everything(memories)
@@ -275,7 +278,7 @@ def test_an_option_with_a_wrong_value_shows_the_usage(
     assert "Usage: " in answer.err
 
 
-def test_a_store_that_is_not_there_is_not_made(call: Call, file_url: str) -> None:
+def test_a_missing_file_is_not_created(call: Call, file_url: str) -> None:
     for arguments in (("put", "n", "k", "1"), ("ls",), ("sweep",), ("export",)):
         assert call("--db", file_url, "store", *arguments).code == 3
     assert not Path(file_url.removeprefix("sqlite:///")).exists()
@@ -284,7 +287,7 @@ def test_a_store_that_is_not_there_is_not_made(call: Call, file_url: str) -> Non
 # --- rm and sweep ---------------------------------------------------------------------------------
 
 
-def test_removing_a_namespace_asks_and_takes_anything_but_yes_for_no(memories: Run) -> None:
+def test_removing_a_namespace_asks_and_takes_only_yes(memories: Run) -> None:
     before = everything(memories)
     for reply in ("n\n", "", "\n"):
         refused = memories("rm", "users/ada", "--all", "--prefix", stdin=reply)
@@ -298,7 +301,7 @@ def test_removing_a_namespace_asks_and_takes_anything_but_yes_for_no(memories: R
     assert [row["namespace"] for row in memories("ls", "--json").json] == [["users", "bob"]]
 
 
-def test_a_sweep_counts_what_had_expired(memories: Run, file_url: str) -> None:
+def test_sweep_counts_expired_items(memories: Run, file_url: str) -> None:
     async def short_lived(store: Store) -> None:
         await store.put_batch([(("n",), f"k{n}", n) for n in range(3)], ttl=0.001)
         while await store.count(("n",)):
@@ -314,7 +317,7 @@ def test_a_sweep_counts_what_had_expired(memories: Run, file_url: str) -> None:
 # --- search ---------------------------------------------------------------------------------------
 
 
-def test_a_search_stays_in_its_namespace_unless_it_is_asked_to_look_below(memories: Run) -> None:
+def test_a_search_stays_in_its_namespace_without_prefix(memories: Run) -> None:
     assert memories("search", "users", "likes tea", "--json").json == []
     assert len(memories("search", "users/ada", "tea cat", "--json").json) == 1
     found = memories("search", "users/ada", "tea cat", "--prefix", "--json").json
@@ -349,7 +352,9 @@ def test_one_item_is_counted_as_one(memories: Run) -> None:
     assert memories("ls", "users/bob", "--namespaces").err == "1 namespace\n"
 
 
-def test_a_search_by_meaning_takes_a_vector(memories: Run, file_url: str, tmp_path: Path) -> None:
+def test_a_search_by_vector_finds_the_nearest_items(
+    memories: Run, file_url: str, tmp_path: Path
+) -> None:
     async def fill(store: Store) -> None:
         await store.put(("v",), "east", {"n": 1}, embedding=[1.0, 0.1])
         await store.put(("v",), "north", {"n": 2, "t": "cold"}, embedding=[0.0, 1.0])
@@ -372,7 +377,9 @@ def test_a_search_by_meaning_takes_a_vector(memories: Run, file_url: str, tmp_pa
 # --- export and import ----------------------------------------------------------------------------
 
 
-def test_items_come_back_as_they_were(url: str, call: Call, file_url: str, tmp_path: Path) -> None:
+def test_exported_items_are_imported_unchanged(
+    url: str, call: Call, file_url: str, tmp_path: Path
+) -> None:
     there, here = f"{file_url}.other", url
 
     async def fill(store: Store) -> None:
@@ -402,7 +409,9 @@ def test_items_come_back_as_they_were(url: str, call: Call, file_url: str, tmp_p
         assert on(target, all_items) == on(source, all_items)
 
 
-def test_vectors_of_several_models_come_back(run: Run, file_url: str, call: Call) -> None:
+def test_vectors_of_several_models_are_exported_and_imported(
+    run: Run, file_url: str, call: Call
+) -> None:
     rows = [
         {"field": "", "model": model, "part": 0, "vector": [0.5, number]}
         for number, model in enumerate(("one", "two"))
@@ -415,7 +424,7 @@ def test_vectors_of_several_models_come_back(run: Run, file_url: str, call: Call
     assert "vectors" not in json.loads(everything(run))
 
 
-def test_an_export_is_of_a_namespace_or_of_all(memories: Run) -> None:
+def test_an_export_covers_one_namespace_or_all(memories: Run) -> None:
     def keys(*arguments: str) -> list[Any]:
         return [json.loads(line)["key"] for line in memories("export", *arguments).out.splitlines()]
 
@@ -448,7 +457,7 @@ def test_an_import_twice_changes_nothing(memories: Run) -> None:
     ("option", "code", "status", "value"),
     [(None, 4, "conflict", 1), ("--skip", 0, "skipped", 1), ("--overwrite", 0, "overwritten", 2)],
 )
-def test_what_is_there_and_differs_is_a_conflict_or_skipped_or_overwritten(
+def test_an_item_that_exists_and_differs_is_a_conflict_or_skipped_or_overwritten(
     run: Run, option: str | None, code: int, status: str, value: int
 ) -> None:
     run("put", "n", "k", "1")
@@ -497,7 +506,7 @@ GOOD = {"namespace": ["n"], "key": "good", "value": 1}
         (GOOD | {"vectors": [{"field": "", "model": "m", "part": 0, "vector": [0]}]}, "is zero"),
     ],
 )  # fmt: skip
-def test_a_line_that_is_no_item_is_named_and_nothing_of_its_batch_is_written(
+def test_a_bad_line_is_reported_and_nothing_of_its_batch_is_written(
     memories: Run, line: Any, said: str
 ) -> None:
     before = everything(memories)
@@ -528,7 +537,7 @@ def test_the_other_batches_of_an_import_are_written(run: Run) -> None:
     assert (corrected.json["items"]["imported"], corrected.json["items"]["unchanged"]) == (500, 700)
 
 
-def test_an_item_that_has_expired_meanwhile_is_passed_over(run: Run) -> None:
+def test_an_expired_item_is_not_imported(run: Run) -> None:
     given = lines(GOOD | {"expires_at": "2020-01-01T00:00:00+00:00"}, GOOD | {"key": "other"})
 
     answer = run("import", "-", "--json", stdin=given)
@@ -538,7 +547,7 @@ def test_an_item_that_has_expired_meanwhile_is_passed_over(run: Run) -> None:
     assert run("get", "n", "good").code == 1
 
 
-def test_of_a_key_that_is_given_twice_the_last_is_written_over_the_first(run: Run) -> None:
+def test_the_last_line_of_a_repeated_key_wins_with_overwrite(run: Run) -> None:
     given = lines(GOOD, GOOD | {"value": 2})
 
     assert run("import", "-", stdin=given).code == 4
@@ -561,7 +570,7 @@ def test_tenants_do_not_see_each_others_items(memories: Run, call: Call, file_ur
     assert len(memories("ls", "--json").json) == 3
 
 
-def test_a_pipe_goes_from_an_export_to_an_import(memories: Run, file_url: str) -> None:
+def test_an_export_can_be_piped_into_an_import(memories: Run, file_url: str) -> None:
     exported = process("--db", file_url, "store", "export")
     copied = process("--db", f"{file_url}.copy", "store", "import", "-", input=exported.stdout)
 

@@ -1,4 +1,4 @@
-"""The verify command: what it prints, what it leaves, how it ends."""
+"""The command verify."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from commandline import Answer, Call, lines, thread
 
 from memalchemy.verify import Finding, Report
+from rows import of_thread
 
 
 def change(url: str, sql: str) -> None:
@@ -19,7 +20,7 @@ def change(url: str, sql: str) -> None:
     connection.close()
 
 
-def test_a_whole_database_ends_with_zero(url: str, call: Call) -> None:
+def test_an_undamaged_database_ends_with_exit_code_zero(url: str, call: Call) -> None:
     assert call("--db", url, "upgrade").code == 0
     given = lines(thread("a", 8), thread("b", 4, customer=1))
     assert call("--db", url, "import", "-", stdin=given).code == 0
@@ -35,10 +36,9 @@ def test_a_whole_database_ends_with_zero(url: str, call: Call) -> None:
     assert (document["states"], document["findings"], document["repaired"]) == (12, [], [])
 
 
-def test_damage_is_named_with_what_can_be_done_and_a_code_of_its_own(
-    filled: str, call: Call
-) -> None:
-    change(filled, "UPDATE deltas SET payload = x'00' WHERE thread_id = 'airline-1' AND seq = 8")
+def test_damage_is_reported_with_a_remedy_and_exit_code_5(filled: str, call: Call) -> None:
+    where = of_thread("airline-1")
+    change(filled, f"UPDATE deltas SET payload = x'00' WHERE {where} AND seq = 8")
 
     answer = call("--db", filled, "verify")
     as_json = call("--db", filled, "verify", "--json")
@@ -54,8 +54,11 @@ def test_damage_is_named_with_what_can_be_done_and_a_code_of_its_own(
     assert call("--db", filled, "verify", "--thread", "airline-1-restored").code == 0
 
 
-def test_the_remedy_of_damage_in_the_past_leaves_nothing_to_find(filled: str, call: Call) -> None:
-    change(filled, "UPDATE deltas SET payload = x'00' WHERE thread_id = 'retail-1' AND seq = 2")
+def test_the_remedy_of_an_old_damaged_checkpoint_leaves_nothing_to_find(
+    filled: str, call: Call
+) -> None:
+    where = of_thread("retail-1")
+    change(filled, f"UPDATE deltas SET payload = x'00' WHERE {where} AND seq = 2")
     (finding,) = call("--db", filled, "verify", "--json").json["findings"]
 
     for command in finding["remedy"].split("; "):
@@ -64,7 +67,7 @@ def test_the_remedy_of_damage_in_the_past_leaves_nothing_to_find(filled: str, ca
     assert call("--db", filled, "verify").code == 0
 
 
-def test_a_text_index_is_repaired_when_that_is_asked_for(filled: str, call: Call) -> None:
+def test_repair_rebuilds_a_text_index(filled: str, call: Call) -> None:
     change(filled, "INSERT INTO deltas_search(deltas_search) VALUES ('delete-all')")
     assert call("--db", filled, "search", "flights", "--json").json == []
     looked = call("--db", filled, "verify")
@@ -74,7 +77,7 @@ def test_a_text_index_is_repaired_when_that_is_asked_for(filled: str, call: Call
     answer = call("--db", filled, "verify", "--repair")
 
     assert answer.code == 0
-    assert "repaired: the text index deltas_search was built anew" in answer.out
+    assert "repaired: the text index deltas_search was rebuilt" in answer.out
     assert len(call("--db", filled, "search", "flights", "--json").json) == 2
 
 
@@ -95,9 +98,7 @@ def test_a_sample_and_one_thread_read_less(filled: str, call: Call) -> None:
 
 
 @pytest.mark.parametrize("sample", ["0", "-1", "0%", "100%", "5 %", "half", "1.5"])
-def test_a_sample_that_makes_no_sense_is_a_mistake_in_the_command(
-    sample: str, filled: str, call: Call
-) -> None:
+def test_an_invalid_sample_is_a_usage_error(sample: str, filled: str, call: Call) -> None:
     answer = call("--db", filled, "verify", f"--sample={sample}")
 
     assert answer.code == 2
@@ -109,7 +110,7 @@ def test_a_thread_that_is_not_there_is_not_found(filled: str, call: Call) -> Non
     assert call("--db", filled, "verify", "--thread", "b", "--all-tenants").code == 2
 
 
-def test_what_ids_hold_reaches_no_terminal_and_no_shell(file_url: str, call: Call) -> None:
+def test_ids_cannot_control_the_terminal_or_the_shell(file_url: str, call: Call) -> None:
     name = "x'; rm -rf \x1b[31m $HOME"
     assert call("--db", file_url, "import", "-", stdin=lines(thread(name, 4))).code == 0
     change(file_url, "UPDATE deltas SET payload = x'00' WHERE seq = 4")

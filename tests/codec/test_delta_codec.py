@@ -18,20 +18,17 @@ from hypothesis import strategies as st
 from states import byte_pairs, examples, parts
 
 from memalchemy.codec import deltas
+from memalchemy.codec.checksum import check_payload, check_state, payload_checksum, state_checksum
+from memalchemy.codec.compression import TINY, decompress
 from memalchemy.codec.deltas import (
     Comparison,
     apply_deltas,
-    check_payload,
-    check_state,
     common_prefix,
     decode_snapshot,
     edits,
     encode_delta,
     encode_snapshot,
-    seal,
-    state_checksum,
 )
-from memalchemy.codec.packing import unpack
 from memalchemy.codec.values import MAX_STATE_BYTES, Parts
 from memalchemy.errors import Corrupt
 
@@ -156,7 +153,7 @@ def test_edits_make_one_of_the_other_and_are_few(pair: tuple[bytes, bytes]) -> N
     assert sum(edit.keep + edit.drop for edit in found) <= len(old)
     assert all(min(edit) >= 0 and (edit.drop or edit.add) for edit in found)
     # All but the last are lengths that changed: they need nothing to be compressed against.
-    assert all(max(edit.drop, edit.add) <= deltas.PLAIN for edit in found[:-1])
+    assert all(max(edit.drop, edit.add) <= TINY for edit in found[:-1])
 
 
 @examples(120)
@@ -174,7 +171,7 @@ def test_what_is_common_is_found_to_the_byte(
     assert prefix == min(len(old), len(new)) or old[prefix] != new[prefix]
     found = edits(old, new)
     assert edited_by(old, found, new) == new
-    assert sum(edit.add for edit in found) <= 8 + deltas.PLAIN
+    assert sum(edit.add for edit in found) <= 8 + TINY
 
 
 @examples(150)
@@ -230,7 +227,7 @@ def test_the_checksum_of_a_state_sees_keys_values_and_order(one: Parts, other: P
 def test_a_seal_holds_for_its_own_payload_and_state_only(
     state: Parts, payload: bytes, other: bytes
 ) -> None:
-    checksum = seal(payload, state)
+    checksum = payload_checksum(payload, state)
     assert -(2**63) <= checksum < 2**63
     check_payload(payload, checksum)
     check_state(state, checksum)
@@ -350,7 +347,7 @@ def test_a_delta_on_another_base_never_gives_the_sealed_state(
 ) -> None:
     base, new = pair
     payload = encode_delta(Comparison(base), new, 3)
-    checksum = seal(payload, new)
+    checksum = payload_checksum(payload, new)
     try:
         rebuilt = apply_delta(wrong, payload)
         check_state(rebuilt, checksum)
@@ -364,7 +361,7 @@ def test_a_delta_on_another_base_never_gives_the_sealed_state(
 def test_every_shortened_payload_fails_its_checksum(pair: tuple[Parts, Parts]) -> None:
     base, new = pair
     payload = encode_delta(Comparison(base), new, 3)
-    checksum = seal(payload, new)
+    checksum = payload_checksum(payload, new)
     for end in range(min(len(payload), 300)):
         with pytest.raises(Corrupt):
             check_payload(payload[:end], checksum)
@@ -374,7 +371,7 @@ def test_every_shortened_payload_fails_its_checksum(pair: tuple[Parts, Parts]) -
 @examples(50)
 @given(st.binary(min_size=1, max_size=120), st.data())
 def test_a_changed_byte_always_fails_the_checksum(payload: bytes, data: st.DataObject) -> None:
-    checksum = seal(payload, {})
+    checksum = payload_checksum(payload, {})
     at = data.draw(st.integers(0, len(payload) - 1))
     changed = bytearray(payload)
     changed[at] ^= data.draw(st.integers(1, 255))
@@ -439,13 +436,13 @@ def test_a_frame_that_lies_about_its_size_is_corrupt() -> None:
 def test_a_deflated_body_is_read_whole_or_not_at_all(body: bytes, times: int) -> None:
     body *= times
     packed = deflated(body)
-    assert unpack(packed, len(body)) == body
+    assert decompress(packed, len(body)) == body
     for end in range(1, len(packed)):
         with pytest.raises(Corrupt):
-            unpack(packed[:end], len(body))
+            decompress(packed[:end], len(body))
     for limit in {0, len(body) // 2, len(body) - 1}:
         with pytest.raises(Corrupt):
-            unpack(packed, limit)
+            decompress(packed, limit)
 
 
 @pytest.mark.parametrize("opening", [b"\xdd", b"\xdf", b"\xdb", b"\xc6"])
@@ -526,7 +523,7 @@ def test_the_middles_of_another_base_do_not_pass_for_these() -> None:
     base = {"a": text + b"|old|" + text}
     new = {"a": text + b"|" + text[500:5000] + b"|" + text}
     payload = encode_delta(Comparison(base), new, 3)
-    checksum = seal(payload, new)
+    checksum = payload_checksum(payload, new)
     wrong = {"a": bytes(reversed(text)) + b"|old|" + text}
     assert zlib.crc32(payload) == (checksum + 2**63) & 0xFFFFFFFF
     with pytest.raises(Corrupt):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+from uuid import RFC_4122
 
 import pytest
 from hypothesis import given
@@ -19,6 +21,8 @@ from memalchemy.keys import (
     decode_namespace,
     encode_id,
     encode_namespace,
+    log_key,
+    new_checkpoint_id,
 )
 
 ids = st.one_of(
@@ -156,3 +160,39 @@ def test_a_namespace_is_a_sequence_of_strings() -> None:
         encode_namespace(("a", 1))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="surrogate"):
         encode_namespace(("\ud800",))
+
+
+@pytest.mark.parametrize(
+    ("names", "key"),
+    [
+        (("default", "t", "/"), "205833d7-d7ba-8cb3-955c-b8f92f7e2737"),
+        (("acme", "naïve/\x00/🧵", "/a/b~1c/"), "26e9c23a-125a-8352-bc6e-beefff50d2f1"),
+        (("a", "\ud800", "/"), "6113f98b-51b2-85a4-ae5e-b8bc1361f9da"),
+    ],
+)
+def test_the_key_of_a_log_stays_what_it_is(names: tuple[str, str, str], key: str) -> None:
+    """It is stored in every row of the log, and hosts compute it: another one is another log."""
+    assert str(log_key(*names)) == key
+
+
+@examples(200)
+@given(st.tuples(ids, ids, ids), st.tuples(ids, ids, ids))
+def test_two_logs_never_have_one_key(
+    one: tuple[str, str, str], other: tuple[str, str, str]
+) -> None:
+    assert (log_key(*one) == log_key(*other)) == (one == other)
+    assert (log_key(*one).version, log_key(*one).variant) == (8, RFC_4122)
+
+
+def test_what_is_moved_from_one_name_to_the_next_makes_another_key() -> None:
+    texts = ("abc", "", "/"), ("ab", "c", "/"), ("a", "bc", "/"), ("", "abc", "/"), ("", "", "abc/")
+    assert len({log_key(*names) for names in texts}) == len(texts)
+
+
+def test_new_ids_of_checkpoints_are_short_unlike_and_in_the_order_of_time() -> None:
+    made = [new_checkpoint_id() for _ in range(10_000)]
+    assert len({*made}) == len(made)
+    assert {len(one) for one in made} == {18}
+    assert all(re.fullmatch("[0-9a-hjkmnp-tv-z]{18}", one) for one in made)
+    times = [one[:11] for one in made]
+    assert times == sorted(times)

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from states import examples, parts
 
-from memalchemy.checkpoints.chain import READ_FACTOR, Draft, Link, Tip, encode, rebuild
+from memalchemy.checkpoints.skip_deltas import READ_FACTOR, Draft, Link, Tip, encode, rebuild
 from memalchemy.codec import deltas
-from memalchemy.codec.sealing import PLAIN
+from memalchemy.codec.checksum import payload_checksum
+from memalchemy.codec.encryption import NO_KEYS
 from memalchemy.codec.values import MAX_STATE_BYTES, Parts, encode_state, state_size
 from memalchemy.errors import Corrupt
 
@@ -33,7 +34,7 @@ class Tree:
     ) -> Draft:
         """Encode *state* under the save *under*, of whose tip the cache keeps *room* bytes."""
         tip = None if under is None else self.tips[under].within(room)[0]
-        draft = encode(state, tip, level=3, max_depth=max_depth, keyring=PLAIN)
+        draft = encode(state, tip, level=3, max_depth=max_depth, keyring=NO_KEYS)
         seq = len(self.tips)
         self.tips.append(draft.as_tip(f"c{seq}", seq, 7))
         self.states.append(state)
@@ -53,7 +54,7 @@ class Tree:
 def rebuilt(links: Sequence[Link], limit: int = MAX_STATE_BYTES) -> Tip:
     """The tip of rows as they are read back."""
     raw_size = 0  # what a database says here is not needed
-    return rebuild(Tip("read", 7, 0, tuple(links), raw_size), PLAIN, limit)
+    return rebuild(Tip("read", 7, tuple(links), raw_size), NO_KEYS, limit)
 
 
 def in_order(state: Parts) -> list[tuple[str, bytes]]:
@@ -162,7 +163,7 @@ def test_deltas_that_no_load_reads_together_do_not_bring_a_snapshot() -> None:
     for number in range(60):
         tree.save({"a": tree.states[0]["a"], "b": dice.randbytes(300)}, number)
     assert [tip.depth for tip in tree.tips] == list(range(61))
-    assert tree.tips[-1].since_bytes > 5 * 3000
+    assert sum(len(tip.links[-1].payload) for tip in tree.tips[1:]) > 5 * 3000
 
 
 @examples(50)
@@ -200,10 +201,10 @@ def test_a_base_whose_depth_was_damaged_is_done_without() -> None:
     links = tree.tips[3].links
     assert [link.depth for link in links] == [0, 2, 3]
     damaged = replace(tree.tips[3], links=(*links[:-1], replace(links[-1], depth=8)))
-    draft = encode(tree.states[3], damaged, level=3, max_depth=1024, keyring=PLAIN)
+    draft = encode(tree.states[3], damaged, level=3, max_depth=1024, keyring=NO_KEYS)
     assert in_order(draft.as_tip("c", 4, 7).parts()) == in_order(tree.states[3])
     lost = replace(tree.tips[3], links=(replace(links[0], depth=9), *links[1:]))
-    assert encode(tree.states[3], lost, level=3, max_depth=1024, keyring=PLAIN).kind == "snapshot"
+    assert encode(tree.states[3], lost, level=3, max_depth=1024, keyring=NO_KEYS).kind == "snapshot"
 
 
 @examples(50)
@@ -298,8 +299,8 @@ def test_a_payload_that_was_changed_together_with_its_own_checksum_is_not_believ
     payload = bytearray(links[index].payload)
     at = data.draw(st.integers(0, len(payload) - 1))
     payload[at] ^= data.draw(st.integers(1, 255))
-    seal = deltas.seal(bytes(payload), {})
-    low = (seal + 2**63) & 0xFFFFFFFF
+    checksum = payload_checksum(bytes(payload), {})
+    low = (checksum + 2**63) & 0xFFFFFFFF
     high = (links[index].checksum + 2**63) >> 32
     forged = replace(links[index], payload=bytes(payload), checksum=((high << 32) | low) - 2**63)
     try:

@@ -11,8 +11,8 @@ import pytest
 
 import memalchemy
 from memalchemy import Database, NotSerialisable
+from memalchemy.context import SummarizingManager
 from memalchemy.events import Event, subscribe
-from memalchemy.memory.managers import SummarizingManager
 from memalchemy.state import Message
 
 

@@ -13,7 +13,7 @@ from cryptography.fernet import Fernet
 from sqlalchemy import text
 
 from memalchemy import Checkpointer, Conflict, Database, KeyMissing, NotEncrypted, Store
-from memalchemy.codec.sealing import Keyring
+from memalchemy.codec.encryption import Keyring
 
 SPACE = ("plan",)
 KEY, OTHER = Fernet.generate_key(), Fernet.generate_key()

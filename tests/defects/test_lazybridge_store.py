@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from memalchemy import Database, KeyValue, NotSerialisable, events
-from memalchemy.memory.key_value import ABSENT
+from memalchemy.collections import ABSENT
 
 
 async def test_b1_whether_and_how_many_keys_there_are_is_one_question_each(db: Database) -> None:

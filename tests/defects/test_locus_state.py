@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memalchemy.codec.values import encode_state
-from memalchemy.memory.managers import (
+from memalchemy.context import (
     SummarizingManager,
     TokenBudgetManager,
     estimate_tokens,
     repair_tool_history,
+    summarizers,
 )
-from memalchemy.memory.managers import folding as folding_module
 from memalchemy.state import AgentState, Message
 
 _WRITE = """
@@ -73,12 +73,12 @@ def test_l24_a_call_and_its_result_are_not_parted_by_a_summary() -> None:
 
 
 def test_l24_summaries_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding_module, "REMEMBERED", 4)
+    monkeypatch.setattr(summarizers, "REMEMBERED_SUMMARIES", 4)
     manager = SummarizingManager(4, 2)
     for n in range(30):
         manager.apply([Message.user(f"conversation {n}"), *_talk(4)])
 
-    assert len(manager._remembered) == 4
+    assert len(manager._summaries) == 4
 
 
 def test_l24_conversations_that_look_alike_have_summaries_of_their_own() -> None:

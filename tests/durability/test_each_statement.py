@@ -17,10 +17,11 @@ from uuid import uuid4
 import psycopg
 import pytest
 from proxy import Proxy
+from sqlalchemy import Connection
 
 from memalchemy import Checkpointer, Database, DatabaseUnreachable, Retention
-from memalchemy.database import core
-from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
+from memalchemy.database import backend
+from rows import copy_logs, logs_of
 from servers import Postgres
 
 Work = Callable[[Checkpointer], Awaitable[Any]]
@@ -126,11 +127,11 @@ async def _one(row: Awaitable[dict[str, Any] | None]) -> list[dict[str, Any]]:
 
 _LOOK = """
 SELECT t.thread_id, t.deleted_at IS NOT NULL, c.checkpoint_id, c.parent_id, c.seq, c.meta,
-       d.checksum, t.head_id = (SELECT x.checkpoint_id FROM checkpoints x WHERE x.tenant = t.tenant
-         AND x.thread_id = t.thread_id AND x.namespace = t.namespace ORDER BY x.seq DESC LIMIT 1)
+       d.checksum, t.head_id = (SELECT x.checkpoint_id FROM checkpoints x
+         WHERE x.log_id = t.log_id ORDER BY x.seq DESC LIMIT 1)
 FROM threads t
-LEFT JOIN checkpoints c USING (tenant, thread_id, namespace)
-LEFT JOIN deltas d USING (tenant, thread_id, namespace, seq)
+LEFT JOIN checkpoints c USING (log_id)
+LEFT JOIN deltas d USING (log_id, seq)
 WHERE t.tenant = %s AND (t.expires_at IS NULL OR t.expires_at > now())
 ORDER BY t.thread_id, c.seq
 """
@@ -160,17 +161,15 @@ class Bench:
         await keep.save(state(1), "expired", "c1", ttl=0.000001)
         await keep.delete("deleted")
 
-    def tenant(self) -> str:
+    async def tenant(self) -> str:
         """A new tenant that is like the template."""
         tenant = f"t-{uuid4().hex[:12]}"
-        for row in (ThreadRow, CheckpointRow, DeltaRow):
-            names = [column.name for column in row.__table__.columns if column.computed is None]
-            others = ", ".join(name for name in names if name != "tenant")
-            self.connection.execute(
-                f"INSERT INTO {row.__tablename__} (tenant, {others})"
-                f" SELECT %s, {others} FROM {row.__tablename__} WHERE tenant = %s",
-                (tenant, self.template),
-            )
+
+        def copy(connection: Connection) -> None:
+            logs = logs_of(connection, self.template)
+            copy_logs(connection, ((log, log._replace(tenant=tenant)) for log in logs))
+
+        await self.direct.run_sync(copy)
         return tenant
 
     def content(self, tenant: str) -> Content:
@@ -201,7 +200,7 @@ async def bench(
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Bench]:
     # How long it waits before another attempt is not what is tested here.
-    monkeypatch.setattr(core, "random", SimpleNamespace(uniform=lambda low, high: 0.0))
+    monkeypatch.setattr(backend, "random", SimpleNamespace(uniform=lambda low, high: 0.0))
     async with (
         Database(network.url(name, driver=driver), connect_timeout=5) as through,
         Database(postgres.url(name), migrate="off") as direct,
@@ -227,7 +226,7 @@ async def cuts(network: Proxy, bench: Bench, *, alternate: bool = False) -> Asyn
     """
     for first in (False,) if alternate else (False, True):
         for turn in count(1):
-            tenant = bench.tenant()
+            tenant = await bench.tenant()
             before = network.cuts
             network.drop_turn(turn, answer=first ^ (alternate and turn % 2 == 0))
             yield tenant
@@ -243,7 +242,8 @@ async def test_a_read_does_not_notice(
     network: Proxy, bench: Bench, operation: str, driver: str
 ) -> None:
     work = READS[operation]
-    expected = await work(Checkpointer(bench.direct.for_tenant(bench.tenant())))
+    same = await bench.tenant()
+    expected = await work(Checkpointer(bench.direct.for_tenant(same)))
 
     async for tenant in cuts(network, bench, alternate=driver == "psycopg"):
         assert await work(Checkpointer(bench.through.for_tenant(tenant))) == expected
@@ -252,7 +252,7 @@ async def test_a_read_does_not_notice(
 @DRIVERS
 @pytest.mark.parametrize("operation", SAVES)
 async def test_a_save_does_not_notice(network: Proxy, bench: Bench, operation: str) -> None:
-    work, reference = SAVES[operation], bench.tenant()
+    work, reference = SAVES[operation], await bench.tenant()
     await work(Checkpointer(bench.direct.for_tenant(reference)))
     after = bench.content(reference)
 
@@ -268,7 +268,7 @@ async def test_a_save_does_not_notice(network: Proxy, bench: Bench, operation: s
 async def test_a_change_is_whole_or_absent_as_it_says(
     network: Proxy, bench: Bench, operation: str, driver: str
 ) -> None:
-    work, reference = CHANGES[operation], bench.tenant()
+    work, reference = CHANGES[operation], await bench.tenant()
     before = bench.content(reference)
     expected = await work(Checkpointer(bench.direct.for_tenant(reference)))
     after = bench.content(reference)

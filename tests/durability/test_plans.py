@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -18,19 +20,19 @@ from workers import proof
 from workers.states import name_of
 
 from memalchemy import Checkpointer, Database
-from memalchemy.checkpoints import queries
-from memalchemy.codec import text
+from memalchemy.checkpoints import listing, load
+from memalchemy.codec.search_text import query_terms
 from memalchemy.keys import encode_id
 from memalchemy.log import Log
 from memalchemy.log.listing import list_heads
-from memalchemy.search.checkpoints import search_checkpoints
+from memalchemy.search.text import search_checkpoints
 from servers import Postgres
 
 DEEP, OTHERS, EACH = 2_000, 50, 40
 """Checkpoints of the thread that is read, how many threads lie around it, and their checkpoints."""
 
 LOG = Log("default", "deep", "/")
-BINDS: dict[str, Any] = LOG.binds() | {
+BINDS: dict[str, Any] = LOG.names() | {
     "p_now": datetime(2100, 1, 1, tzinfo=UTC),
     "p_checkpoint_id": "deep-1000",
     "p_before": 1_000,
@@ -38,6 +40,7 @@ BINDS: dict[str, Any] = LOG.binds() | {
     "p_low": "deep",
     "p_high": "deeq",
     "p_updated_at": datetime(2100, 1, 1, tzinfo=UTC),
+    "p_active_at": datetime(2100, 1, 1, tzinfo=UTC),
     "p_thread_id": "deep",
     "p_terms": 1,
     "match_key": "number",
@@ -77,11 +80,11 @@ MODES = pytest.mark.parametrize("mode", ["custom", "generic"])
 
 
 @MODES
-@pytest.mark.parametrize("which", ["latest", "named"])
+@pytest.mark.parametrize("which", ["newest", "named"])
 def test_a_load_scans_neither_deltas_nor_checkpoints(
     planner: Planner, which: str, mode: str
 ) -> None:
-    plan = planner.plan(queries.read_chain(planner.memalchemy, which=which), mode)
+    plan = planner.plan(load.read_chain(planner.memalchemy, which=which), mode)
 
     # Some fifty threads are one page, which is read as soon as an index.
     assert plan.scanned <= {"threads"}
@@ -91,15 +94,15 @@ def test_a_load_scans_neither_deltas_nor_checkpoints(
 @MODES
 @pytest.mark.parametrize("before", [True, False])
 def test_history_is_read_through_an_index(planner: Planner, before: bool, mode: str) -> None:
-    plan = planner.plan(queries.list_names(planner.memalchemy, before=before), mode)
+    plan = planner.plan(listing.list_names(planner.memalchemy, before=before), mode)
 
     assert "checkpoints" not in plan.scanned
-    assert "uq_checkpoints_tenant_thread_id_namespace_seq" in plan.indexes
+    assert "pk_checkpoints" in plan.indexes
 
 
 @MODES
 def test_one_checkpoint_is_found_through_an_index(planner: Planner, mode: str) -> None:
-    plan = planner.plan(queries.read_name(planner.memalchemy), mode)
+    plan = planner.plan(listing.read_name(planner.memalchemy), mode)
 
     assert "checkpoints" not in plan.scanned
 
@@ -107,7 +110,7 @@ def test_one_checkpoint_is_found_through_an_index(planner: Planner, mode: str) -
 @MODES
 @pytest.mark.parametrize("kind", ["text", "number", "container"])
 def test_metadata_is_answered_by_its_index(planner: Planner, kind: str, mode: str) -> None:
-    plan = planner.plan(queries.list_by_metadata(planner.memalchemy, kind=kind), mode)
+    plan = planner.plan(listing.list_by_metadata(planner.memalchemy, kind=kind), mode)
 
     assert "checkpoints" not in plan.scanned
     assert "ix_checkpoints_meta" in plan.indexes
@@ -115,7 +118,7 @@ def test_metadata_is_answered_by_its_index(planner: Planner, kind: str, mode: st
 
 @MODES
 def test_a_word_is_found_through_the_text_index(planner: Planner, mode: str) -> None:
-    terms = planner.memalchemy.text_terms(text.query_terms("word1234"))
+    terms = planner.memalchemy.text.terms(query_terms("word1234"))
 
     plan = planner.plan(
         search_checkpoints(planner.memalchemy, below=False, weighed=True), mode, terms=terms
@@ -128,7 +131,7 @@ def test_a_word_is_found_through_the_text_index(planner: Planner, mode: str) -> 
 def test_a_word_of_any_namespace_is_found_through_the_text_index_however_often_one_asks(
     planner: Planner,
 ) -> None:
-    terms = planner.memalchemy.text_terms(text.query_terms("word1234"))
+    terms = planner.memalchemy.text.terms(query_terms("word1234"))
     statement = search_checkpoints(planner.memalchemy, below=True, weighed=True)
 
     plan = planner.plan(statement, "auto", terms=terms, k_beyond="0")
@@ -152,7 +155,10 @@ def test_listing_threads_touches_neither_checkpoints_nor_deltas(
 
 
 async def test_saves_update_their_thread_in_place(postgres: Postgres) -> None:
-    """HOT updates write no index entry; an index on a column that saves change would end them."""
+    """HOT updates write no index entry; an index on a column that each save changes would end them.
+
+    ``active_at`` is in one, and changes with the first save of a second.
+    """
     name = postgres.create_database()
     db = Database(postgres.url(name))
     await db.migrate()
@@ -163,7 +169,9 @@ async def test_saves_update_their_thread_in_place(postgres: Postgres) -> None:
             for number in range(100):
                 await keep.save({"step": number}, thread)
 
+        started = time.monotonic()
         await asyncio.gather(*(save(f"thread {i}") for i in range(5)))
+        seconds = math.ceil(time.monotonic() - started) + 1
 
     counters = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'threads'"
     async with asyncio.timeout(20):
@@ -171,7 +179,7 @@ async def test_saves_update_their_thread_in_place(postgres: Postgres) -> None:
         while (updates := postgres.execute(counters, name)[0])[0] < 495:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     assert updates[0] == 495
-    assert updates[1] / updates[0] > 0.9
+    assert updates[0] - updates[1] < 5 * seconds + 0.1 * updates[0]
     postgres.drop_database(name)
 
 
@@ -221,7 +229,7 @@ def file(tmp_path: Any) -> str:
 
 
 @pytest.mark.parametrize("analyzed", [False, True])
-@pytest.mark.parametrize("which", ["latest", "named"])
+@pytest.mark.parametrize("which", ["newest", "named"])
 async def test_a_load_from_a_file_reads_every_table_through_an_index(
     file: str, which: str, analyzed: bool
 ) -> None:
@@ -233,9 +241,7 @@ async def test_a_load_from_a_file_reads_every_table_through_an_index(
             await db.run_sync(lambda c: c.exec_driver_sql("ANALYZE"))
 
         def explain(connection: Connection) -> list[str]:
-            compiled = queries.read_chain(db.dialect, which=which).compile(
-                dialect=connection.dialect
-            )
+            compiled = load.read_chain(db.dialect, which=which).compile(dialect=connection.dialect)
             asked = connection.exec_driver_sql(
                 f"EXPLAIN QUERY PLAN {compiled}", (None,) * len(compiled.positiontup)
             )
@@ -245,7 +251,11 @@ async def test_a_load_from_a_file_reads_every_table_through_an_index(
 
     # The rows that the recursion has found so far are what it scans, and nothing else.
     assert {m[1] for step in steps if (m := re.match(r"SCAN (\S+)", step))} == {"chain"}
-    searched = {m[1] for step in steps if (m := re.match(r"SEARCH (\S+) USING .*INDEX", step))}
+    searched = {
+        m[1]
+        for step in steps
+        if (m := re.match(r"SEARCH (\S+) USING .*(?:INDEX|PRIMARY KEY)", step))
+    }
     assert searched >= {"checkpoints", "deltas", "base", "threads"}
 
 

@@ -10,7 +10,7 @@ import uuid
 from pathlib import Path
 
 from memalchemy import Checkpointer, Database, Store
-from memalchemy.codec.sealing import generate_key
+from memalchemy.codec.encryption import generate_key
 from memalchemy.rotation import rotate_keys
 from memalchemy.verify import verify
 

@@ -14,13 +14,13 @@ from planner import Planner
 from sqlalchemy import Connection, Executable
 
 from memalchemy import Database, Store
-from memalchemy.codec import text
-from memalchemy.codec.items import FieldWords
+from memalchemy.codec.field_terms import FieldTerms
+from memalchemy.codec.search_text import query_terms
 from memalchemy.dialects import DIALECTS, Dialect
-from memalchemy.search.embeddings import live_items
-from memalchemy.search.items import narrowed_items, search_items
+from memalchemy.search._vector_statements import live_items
 from memalchemy.search.scope import key_lists, scope_binds
-from memalchemy.store import queries, writing
+from memalchemy.search.text import narrowed_items, search_items
+from memalchemy.store import read, write
 from servers import Postgres
 
 SPACES, EACH = 200, 100
@@ -36,8 +36,8 @@ BINDS: dict[str, Any] = scope_binds("default", "/space 7/", below=True) | {
     "p_after_namespace": "/space 7/",
     "p_low": "/space 7/",
     "p_high": "/space 70",
-    "p_house": "/~a",
-    "p_house_end": "/~{",
+    "p_internal": "/~a",
+    "p_internal_end": "/~{",
 }
 
 
@@ -58,22 +58,22 @@ async def fill(url: str) -> None:
 def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
     """Statements that a user waits for, and what they bind."""
     (keys,) = key_lists(d, [("/space 7/", f"key {n}") for n in range(20)])
-    fields = [FieldWords.of("/n", [7])]
-    terms = {"terms": d.text_terms(text.query_terms("number7"))}
-    scope = dict(d.item_scope("default", "/space 7/", False, []))
-    narrowed = dict(d.item_scope("default", "/space 7/", False, fields))
+    fields = [FieldTerms.of("/n", [7])]
+    terms = {"terms": d.text.terms(query_terms("number7"))}
+    scope = dict(d.text.item_scope_binds("default", "/space 7/", False, []))
+    narrowed = dict(d.text.item_scope_binds("default", "/space 7/", False, fields))
     return {
-        "one item": (queries.read_item(d), {}),
-        "items by their keys": (queries.read_items(d), {"p_keys": keys}),
-        "keys of a namespace": (queries.list_keys(d, after=True), {}),
-        "the newest": (queries.list_items(d, order="newest", below=False, after=True), {}),
-        "items by key, below": (queries.list_items(d, order="key", below=True, after=True), {}),
+        "one item": (read.read_item(d), {}),
+        "items by their keys": (read.read_items(d), keys),
+        "keys of a namespace": (read.list_keys(d, after=True), {}),
+        "the newest": (read.list_items(d, order="newest", below=False, after=True), {}),
+        "items by key, below": (read.list_items(d, order="key", below=True, after=True), {}),
         "words": (search_items(d, below=False, weighed=True), terms | scope),
         "words, unranked": (search_items(d, below=False, weighed=False), terms | scope),
         "fields": (narrowed_items(d, below=False), narrowed),
-        "namespaces": (queries.list_paths(d), {}),
-        "vectors to drop": (writing.drop_vectors_of(d), {"p_keys": keys}),
-        "which are alive": (live_items(d), {"p_keys": keys}),
+        "namespaces": (read.list_paths(d), {}),
+        "vectors to drop": (write.drop_vectors_of(d), keys),
+        "which are alive": (live_items(d), keys),
     }
 
 
@@ -108,8 +108,8 @@ def test_postgresql_plans_a_search_by_words_once_however_often_one_searches(
     planner: Planner, words: str
 ) -> None:
     d = planner.memalchemy
-    scope = d.item_scope("default", "/space 7/", False, [])
-    terms = d.text_terms(text.query_terms(words))
+    scope = d.text.item_scope_binds("default", "/space 7/", False, [])
+    terms = d.text.terms(query_terms(words))
 
     plan = planner.plan(search_items(d, below=False, weighed=True), "auto", terms=terms, **scope)
 

@@ -17,8 +17,8 @@ from sqlalchemy.engine import make_url
 import memalchemy.checkpoints
 import memalchemy.log
 import memalchemy.rotation
-import memalchemy.search.checkpoints
 import memalchemy.search.indexes
+import memalchemy.search.text
 import memalchemy.search.vectors
 import memalchemy.space
 import memalchemy.store

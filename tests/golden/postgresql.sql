@@ -1,995 +1,48 @@
--- checkpoints.queries.find_saved()
-SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id
-FROM checkpoints
-JOIN threads ON threads.tenant = checkpoints.tenant
-AND threads.thread_id = checkpoints.thread_id
-AND threads.namespace = checkpoints.namespace
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.checkpoint_id = $4::VARCHAR
-AND checkpoints.created_at = $5::TIMESTAMP WITH TIME ZONE
-
--- checkpoints.queries.list_by_metadata(kind=text)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.namespace = $2::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($3::VARCHAR AS TEXT), CAST($4::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($3::VARCHAR AS TEXT)) = CAST($4::VARCHAR AS JSONB)
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
-
--- checkpoints.queries.list_by_metadata(kind=number)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.namespace = $2::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($3::VARCHAR AS TEXT), CAST($4::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($3::VARCHAR AS TEXT)) = CAST($4::VARCHAR AS JSONB)
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
-
--- checkpoints.queries.list_by_metadata(kind=true)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.namespace = $2::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($3::VARCHAR AS TEXT), CAST($4::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($3::VARCHAR AS TEXT)) = CAST($4::VARCHAR AS JSONB)
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
-
--- checkpoints.queries.list_by_metadata(kind=false)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.namespace = $2::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($3::VARCHAR AS TEXT), CAST($4::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($3::VARCHAR AS TEXT)) = CAST($4::VARCHAR AS JSONB)
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
-
--- checkpoints.queries.list_by_metadata(kind=null)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.namespace = $2::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($3::VARCHAR AS TEXT), CAST($4::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($3::VARCHAR AS TEXT)) = CAST($4::VARCHAR AS JSONB)
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
-
--- checkpoints.queries.list_by_metadata(kind=container)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.namespace = $2::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($3::VARCHAR AS TEXT), CAST($4::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($3::VARCHAR AS TEXT)) = CAST($4::VARCHAR AS JSONB)
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
-
--- checkpoints.queries.list_names(before=True)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
-AND checkpoints.seq < $5::BIGINT
-ORDER BY checkpoints.seq DESC
-LIMIT $6
-
--- checkpoints.queries.list_names(before=False)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.seq DESC
-LIMIT $5
-
--- checkpoints.queries.list_newest()
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
-FROM checkpoints
-JOIN (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  JOIN checkpoints AS newest ON newest.tenant = threads.tenant
-  AND newest.thread_id = threads.thread_id
-  AND newest.namespace = threads.namespace
-  AND newest.checkpoint_id = threads.head_id
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.namespace = $2::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-  ORDER BY newest.created_at DESC
-  LIMIT $4) AS heads ON checkpoints.tenant = heads.tenant
-AND checkpoints.thread_id = heads.thread_id
-AND checkpoints.namespace = heads.namespace
-ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $4
-
--- checkpoints.queries.measure()
-SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
-  coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('snapshot')) THEN $3::INTEGER
-    ELSE $4::INTEGER END), $5::INTEGER) AS coalesce_5
-FROM checkpoints
-JOIN deltas ON deltas.tenant = checkpoints.tenant
-AND deltas.thread_id = checkpoints.thread_id
-AND deltas.namespace = checkpoints.namespace
-AND deltas.seq = checkpoints.seq
-WHERE checkpoints.tenant = $6::VARCHAR
-AND checkpoints.thread_id = $7::VARCHAR
-AND checkpoints.namespace = $8::VARCHAR
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)))
-
--- checkpoints.queries.read_chain(which=latest)
-WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
-    checksum, payload) AS (
-  SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
-    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
-    deltas.payload AS payload
-  FROM checkpoints
-  JOIN deltas ON deltas.tenant = checkpoints.tenant
-  AND deltas.thread_id = checkpoints.thread_id
-  AND deltas.namespace = checkpoints.namespace
-  AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.tenant = checkpoints.tenant
-  AND threads.thread_id = checkpoints.thread_id
-  AND threads.namespace = checkpoints.namespace
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.seq = (
-    SELECT max(wanted.seq) AS max_1
-    FROM checkpoints AS wanted
-    WHERE wanted.tenant = $1::VARCHAR
-    AND wanted.thread_id = $2::VARCHAR
-    AND wanted.namespace = $3::VARCHAR)
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-  UNION ALL
-  SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
-    base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas AS base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.tenant = $1::VARCHAR
-  AND base.thread_id = $2::VARCHAR
-  AND base.namespace = $3::VARCHAR)
-SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
-  chain.raw_size, chain.codec, chain.checksum, chain.payload
-FROM chain
-ORDER BY chain.seq
-
--- checkpoints.queries.read_chain(which=named)
-WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
-    checksum, payload) AS (
-  SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
-    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
-    deltas.payload AS payload
-  FROM checkpoints
-  JOIN deltas ON deltas.tenant = checkpoints.tenant
-  AND deltas.thread_id = checkpoints.thread_id
-  AND deltas.namespace = checkpoints.namespace
-  AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.tenant = checkpoints.tenant
-  AND threads.thread_id = checkpoints.thread_id
-  AND threads.namespace = checkpoints.namespace
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.seq = (
-    SELECT wanted.seq
-    FROM checkpoints AS wanted
-    WHERE wanted.tenant = $1::VARCHAR
-    AND wanted.thread_id = $2::VARCHAR
-    AND wanted.namespace = $3::VARCHAR
-    AND wanted.checkpoint_id = $4::VARCHAR)
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  UNION ALL
-  SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
-    base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas AS base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.tenant = $1::VARCHAR
-  AND base.thread_id = $2::VARCHAR
-  AND base.namespace = $3::VARCHAR)
-SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
-  chain.raw_size, chain.codec, chain.checksum, chain.payload
-FROM chain
-ORDER BY chain.seq
-
--- checkpoints.queries.read_name()
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.checkpoint_id = $4::VARCHAR
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-
--- checkpoints.queries.threads_by_metadata(kind=text)
-SELECT DISTINCT checkpoints.thread_id
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.queries.threads_by_metadata(kind=number)
-SELECT DISTINCT checkpoints.thread_id
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.queries.threads_by_metadata(kind=true)
-SELECT DISTINCT checkpoints.thread_id
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.queries.threads_by_metadata(kind=false)
-SELECT DISTINCT checkpoints.thread_id
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.queries.threads_by_metadata(kind=null)
-SELECT DISTINCT checkpoints.thread_id
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.queries.threads_by_metadata(kind=container)
-SELECT DISTINCT checkpoints.thread_id
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.snapshots.list_by_id(scope=log, until=True, after=True)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.checkpoint_id < $4::VARCHAR
-AND (checkpoints.checkpoint_id < $5::VARCHAR
-  OR checkpoints.checkpoint_id = $5::VARCHAR
-  AND (checkpoints.thread_id, checkpoints.namespace) > ($6::VARCHAR, $7::VARCHAR))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $8::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT $9
-
--- checkpoints.snapshots.list_by_id(scope=log, until=True, after=False)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.checkpoint_id < $4::VARCHAR
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT $6
-
--- checkpoints.snapshots.list_by_id(scope=log, until=False, after=True)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND (checkpoints.checkpoint_id < $4::VARCHAR
-  OR checkpoints.checkpoint_id = $4::VARCHAR
-  AND (checkpoints.thread_id, checkpoints.namespace) > ($5::VARCHAR, $6::VARCHAR))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT $8
-
--- checkpoints.snapshots.list_by_id(scope=log, until=False, after=False)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT $5
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=True)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.namespace >= $2::VARCHAR
-AND checkpoints.namespace < $3::VARCHAR
-AND checkpoints.thread_id = $4::VARCHAR
-AND checkpoints.checkpoint_id < $5::VARCHAR
-AND (checkpoints.checkpoint_id < $6::VARCHAR
-  OR checkpoints.checkpoint_id = $6::VARCHAR
-  AND (checkpoints.thread_id, checkpoints.namespace) > ($7::VARCHAR, $8::VARCHAR))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT $10
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=False)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.namespace >= $2::VARCHAR
-AND checkpoints.namespace < $3::VARCHAR
-AND checkpoints.thread_id = $4::VARCHAR
-AND checkpoints.checkpoint_id < $5::VARCHAR
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT $7
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=True)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.namespace >= $2::VARCHAR
-AND checkpoints.namespace < $3::VARCHAR
-AND checkpoints.thread_id = $4::VARCHAR
-AND (checkpoints.checkpoint_id < $5::VARCHAR
-  OR checkpoints.checkpoint_id = $5::VARCHAR
-  AND (checkpoints.thread_id, checkpoints.namespace) > ($6::VARCHAR, $7::VARCHAR))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $8::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT $9
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=False)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.namespace >= $2::VARCHAR
-AND checkpoints.namespace < $3::VARCHAR
-AND checkpoints.thread_id = $4::VARCHAR
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT $6
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=True)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.namespace >= $2::VARCHAR
-AND checkpoints.namespace < $3::VARCHAR
-AND checkpoints.checkpoint_id < $4::VARCHAR
-AND (checkpoints.checkpoint_id < $5::VARCHAR
-  OR checkpoints.checkpoint_id = $5::VARCHAR
-  AND (checkpoints.thread_id, checkpoints.namespace) > ($6::VARCHAR, $7::VARCHAR))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $8::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT $9
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=False)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.namespace >= $2::VARCHAR
-AND checkpoints.namespace < $3::VARCHAR
-AND checkpoints.checkpoint_id < $4::VARCHAR
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT $6
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=True)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.namespace >= $2::VARCHAR
-AND checkpoints.namespace < $3::VARCHAR
-AND (checkpoints.checkpoint_id < $4::VARCHAR
-  OR checkpoints.checkpoint_id = $4::VARCHAR
-  AND (checkpoints.thread_id, checkpoints.namespace) > ($5::VARCHAR, $6::VARCHAR))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT $8
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=False)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.namespace >= $2::VARCHAR
-AND checkpoints.namespace < $3::VARCHAR
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT $5
-
--- checkpoints.snapshots.read_snapshot(which=latest)
-WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
-    codec, checksum, payload) AS (
-  SELECT (
-    SELECT parent.checkpoint_id
-    FROM checkpoints AS parent
-    WHERE parent.tenant = checkpoints.tenant
-    AND parent.thread_id = checkpoints.thread_id
-    AND parent.namespace = checkpoints.namespace
-    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
-    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
-    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
-    deltas.payload AS payload
-  FROM checkpoints
-  JOIN deltas ON deltas.tenant = checkpoints.tenant
-  AND deltas.thread_id = checkpoints.thread_id
-  AND deltas.namespace = checkpoints.namespace
-  AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.tenant = checkpoints.tenant
-  AND threads.thread_id = checkpoints.thread_id
-  AND threads.namespace = checkpoints.namespace
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.seq = (
-    SELECT max(wanted.seq) AS max_1
-    FROM checkpoints AS wanted
-    WHERE wanted.tenant = $1::VARCHAR
-    AND wanted.thread_id = $2::VARCHAR
-    AND wanted.namespace = $3::VARCHAR)
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-  UNION ALL
-  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch,
-    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas AS base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.tenant = $1::VARCHAR
-  AND base.thread_id = $2::VARCHAR
-  AND base.namespace = $3::VARCHAR)
-SELECT chain.parent_id, chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth,
-  chain.since_bytes, chain.raw_size, chain.codec, chain.checksum, chain.payload, 2 AS status
-FROM chain
-UNION ALL
-SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS epoch, deltas.seq,
-  deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec,
-  deltas.checksum, deltas.payload, deltas.status
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('write')
-AND deltas.entry_key >= ('w/' || (
-    SELECT name.checkpoint_id
-    FROM checkpoints AS name
-    WHERE name.tenant = $1::VARCHAR
-    AND name.thread_id = $2::VARCHAR
-    AND name.namespace = $3::VARCHAR
-    AND name.seq = (
-      SELECT max(wanted.seq) AS max_2
-      FROM checkpoints AS wanted
-      WHERE wanted.tenant = $1::VARCHAR
-      AND wanted.thread_id = $2::VARCHAR
-      AND wanted.namespace = $3::VARCHAR)) || '/')
-AND deltas.entry_key < ('w/' || (
-    SELECT name.checkpoint_id
-    FROM checkpoints AS name
-    WHERE name.tenant = $1::VARCHAR
-    AND name.thread_id = $2::VARCHAR
-    AND name.namespace = $3::VARCHAR
-    AND name.seq = (
-      SELECT max(wanted.seq) AS max_2
-      FROM checkpoints AS wanted
-      WHERE wanted.tenant = $1::VARCHAR
-      AND wanted.thread_id = $2::VARCHAR
-      AND wanted.namespace = $3::VARCHAR)) || '0')
-AND deltas.label = (
-  SELECT name.checkpoint_id
-  FROM checkpoints AS name
-  WHERE name.tenant = $1::VARCHAR
-  AND name.thread_id = $2::VARCHAR
-  AND name.namespace = $3::VARCHAR
-  AND name.seq = (
-    SELECT max(wanted.seq) AS max_2
-    FROM checkpoints AS wanted
-    WHERE wanted.tenant = $1::VARCHAR
-    AND wanted.thread_id = $2::VARCHAR
-    AND wanted.namespace = $3::VARCHAR))
-
--- checkpoints.snapshots.read_snapshot(which=named)
-WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
-    codec, checksum, payload) AS (
-  SELECT (
-    SELECT parent.checkpoint_id
-    FROM checkpoints AS parent
-    WHERE parent.tenant = checkpoints.tenant
-    AND parent.thread_id = checkpoints.thread_id
-    AND parent.namespace = checkpoints.namespace
-    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
-    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
-    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
-    deltas.payload AS payload
-  FROM checkpoints
-  JOIN deltas ON deltas.tenant = checkpoints.tenant
-  AND deltas.thread_id = checkpoints.thread_id
-  AND deltas.namespace = checkpoints.namespace
-  AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.tenant = checkpoints.tenant
-  AND threads.thread_id = checkpoints.thread_id
-  AND threads.namespace = checkpoints.namespace
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.seq = (
-    SELECT wanted.seq
-    FROM checkpoints AS wanted
-    WHERE wanted.tenant = $1::VARCHAR
-    AND wanted.thread_id = $2::VARCHAR
-    AND wanted.namespace = $3::VARCHAR
-    AND wanted.checkpoint_id = $4::VARCHAR)
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  UNION ALL
-  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch,
-    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas AS base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.tenant = $1::VARCHAR
-  AND base.thread_id = $2::VARCHAR
-  AND base.namespace = $3::VARCHAR)
-SELECT chain.parent_id, chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth,
-  chain.since_bytes, chain.raw_size, chain.codec, chain.checksum, chain.payload, 2 AS status
-FROM chain
-UNION ALL
-SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS epoch, deltas.seq,
-  deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec,
-  deltas.checksum, deltas.payload, deltas.status
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('write')
-AND deltas.entry_key >= $6::VARCHAR
-AND deltas.entry_key < $7::VARCHAR
-AND deltas.label = $4::VARCHAR
-
--- checkpoints.snapshots.read_snapshot(which=highest)
-WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
-    codec, checksum, payload) AS (
-  SELECT (
-    SELECT parent.checkpoint_id
-    FROM checkpoints AS parent
-    WHERE parent.tenant = checkpoints.tenant
-    AND parent.thread_id = checkpoints.thread_id
-    AND parent.namespace = checkpoints.namespace
-    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
-    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
-    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
-    deltas.payload AS payload
-  FROM checkpoints
-  JOIN deltas ON deltas.tenant = checkpoints.tenant
-  AND deltas.thread_id = checkpoints.thread_id
-  AND deltas.namespace = checkpoints.namespace
-  AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.tenant = checkpoints.tenant
-  AND threads.thread_id = checkpoints.thread_id
-  AND threads.namespace = checkpoints.namespace
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.seq = (
-    SELECT wanted.seq
-    FROM checkpoints AS wanted
-    WHERE wanted.tenant = $1::VARCHAR
-    AND wanted.thread_id = $2::VARCHAR
-    AND wanted.namespace = $3::VARCHAR
-    ORDER BY wanted.checkpoint_id DESC
-    LIMIT $4::INTEGER)
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  UNION ALL
-  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch,
-    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas AS base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.tenant = $1::VARCHAR
-  AND base.thread_id = $2::VARCHAR
-  AND base.namespace = $3::VARCHAR)
-SELECT chain.parent_id, chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth,
-  chain.since_bytes, chain.raw_size, chain.codec, chain.checksum, chain.payload, 2 AS status
-FROM chain
-UNION ALL
-SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS epoch, deltas.seq,
-  deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec,
-  deltas.checksum, deltas.payload, deltas.status
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('write')
-AND deltas.entry_key >= ('w/' || (
-    SELECT name.checkpoint_id
-    FROM checkpoints AS name
-    WHERE name.tenant = $1::VARCHAR
-    AND name.thread_id = $2::VARCHAR
-    AND name.namespace = $3::VARCHAR
-    AND name.seq = (
-      SELECT wanted.seq
-      FROM checkpoints AS wanted
-      WHERE wanted.tenant = $1::VARCHAR
-      AND wanted.thread_id = $2::VARCHAR
-      AND wanted.namespace = $3::VARCHAR
-      ORDER BY wanted.checkpoint_id DESC
-      LIMIT $6::INTEGER)) || '/')
-AND deltas.entry_key < ('w/' || (
-    SELECT name.checkpoint_id
-    FROM checkpoints AS name
-    WHERE name.tenant = $1::VARCHAR
-    AND name.thread_id = $2::VARCHAR
-    AND name.namespace = $3::VARCHAR
-    AND name.seq = (
-      SELECT wanted.seq
-      FROM checkpoints AS wanted
-      WHERE wanted.tenant = $1::VARCHAR
-      AND wanted.thread_id = $2::VARCHAR
-      AND wanted.namespace = $3::VARCHAR
-      ORDER BY wanted.checkpoint_id DESC
-      LIMIT $6::INTEGER)) || '0')
-AND deltas.label = (
-  SELECT name.checkpoint_id
-  FROM checkpoints AS name
-  WHERE name.tenant = $1::VARCHAR
-  AND name.thread_id = $2::VARCHAR
-  AND name.namespace = $3::VARCHAR
-  AND name.seq = (
-    SELECT wanted.seq
-    FROM checkpoints AS wanted
-    WHERE wanted.tenant = $1::VARCHAR
-    AND wanted.thread_id = $2::VARCHAR
-    AND wanted.namespace = $3::VARCHAR
-    ORDER BY wanted.checkpoint_id DESC
-    LIMIT $6::INTEGER))
-
--- checkpoints.snapshots.read_states()
-WITH RECURSIVE needed(seq, base_seq) AS (
-  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
-  FROM checkpoints
-  JOIN deltas ON deltas.tenant = checkpoints.tenant
-  AND deltas.thread_id = checkpoints.thread_id
-  AND deltas.namespace = checkpoints.namespace
-  AND deltas.seq = checkpoints.seq
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id IN (
-    SELECT listed.checkpoint_id
-    FROM (
-      SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
-      FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed)
-  UNION ALL
-  SELECT base.seq AS seq, base.base_seq AS base_seq
-  FROM needed
-  JOIN deltas AS base ON base.seq = needed.base_seq
-  AND base.seq < needed.seq
-  WHERE base.tenant = $1::VARCHAR
-  AND base.thread_id = $2::VARCHAR
-  AND base.namespace = $3::VARCHAR)
-SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
-  deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec, deltas.checksum, deltas.payload
-FROM deltas LEFT OUTER
-JOIN checkpoints AS name ON name.tenant = deltas.tenant
-AND name.thread_id = deltas.thread_id
-AND name.namespace = deltas.namespace
-AND name.seq = deltas.seq LEFT OUTER
-JOIN checkpoints AS parent ON parent.tenant = name.tenant
-AND parent.thread_id = name.thread_id
-AND parent.namespace = name.namespace
-AND parent.checkpoint_id = name.parent_id
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('snapshot', 'delta')
-AND deltas.seq IN (
-  SELECT needed.seq
-  FROM needed)
-ORDER BY deltas.seq
-
--- checkpoints.upkeep.erase_item()
+-- checkpoints.erase.erase_item()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND store_items.version = $4::BIGINT
 
--- checkpoints.upkeep.erase_origin()
+-- checkpoints.erase.erase_origin()
 UPDATE threads
-SET forked_thread=NULL, forked_seq=NULL
+SET forked_from=NULL, forked_seq=NULL
 WHERE threads.tenant = $1::VARCHAR
-AND threads.forked_thread = $2::VARCHAR
+AND threads.forked_from = $2::VARCHAR
 
--- checkpoints.upkeep.erase_own()
+-- checkpoints.erase.erase_own()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace >= $2::VARCHAR
 AND store_items.namespace < $3::VARCHAR
 
--- checkpoints.upkeep.erase_tenant(table=embeddings)
+-- checkpoints.erase.erase_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 
--- checkpoints.upkeep.erase_tenant(table=store_items)
+-- checkpoints.erase.erase_tenant(table=store_items)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 
--- checkpoints.upkeep.erase_tenant(table=entries)
+-- checkpoints.erase.erase_tenant(table=entries)
 DELETE FROM deltas
 WHERE deltas.tenant = $1::VARCHAR
 AND deltas.kind IN ('entry')
 
--- checkpoints.upkeep.erase_tenant(table=deltas)
+-- checkpoints.erase.erase_tenant(table=deltas)
 DELETE FROM deltas
 WHERE deltas.tenant = $1::VARCHAR
 
--- checkpoints.upkeep.erase_tenant(table=checkpoints)
+-- checkpoints.erase.erase_tenant(table=checkpoints)
 DELETE FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 
--- checkpoints.upkeep.erase_tenant(table=threads)
+-- checkpoints.erase.erase_tenant(table=threads)
 DELETE FROM threads
 WHERE threads.tenant = $1::VARCHAR
 
--- checkpoints.upkeep.list_in_order()
-SELECT checkpoints.checkpoint_id, checkpoints.seq
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-ORDER BY checkpoints.seq
-
--- checkpoints.upkeep.list_items(narrowed=False, after=False)
+-- checkpoints.erase.list_items(narrowed=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -1000,7 +53,7 @@ AND NOT (store_items.namespace >= $4::VARCHAR
 ORDER BY store_items.namespace, store_items.key
 LIMIT $6
 
--- checkpoints.upkeep.list_items(narrowed=False, after=True)
+-- checkpoints.erase.list_items(narrowed=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -1015,7 +68,7 @@ AND (store_items.namespace > $6::VARCHAR
 ORDER BY store_items.namespace, store_items.key
 LIMIT $8
 
--- checkpoints.upkeep.list_items(narrowed=True, after=False)
+-- checkpoints.erase.list_items(narrowed=True, after=False)
 WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key
   FROM store_items
@@ -1034,7 +87,7 @@ AND NOT (store_items.namespace >= $5::VARCHAR
 ORDER BY store_items.namespace, store_items.key
 LIMIT $7
 
--- checkpoints.upkeep.list_items(narrowed=True, after=True)
+-- checkpoints.erase.list_items(narrowed=True, after=True)
 WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key
   FROM store_items
@@ -1057,37 +110,823 @@ AND (store_items.namespace > $7::VARCHAR
 ORDER BY store_items.namespace, store_items.key
 LIMIT $9
 
--- checkpoints.upkeep.list_namespaces()
-SELECT threads.namespace, threads.deleted_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-ORDER BY threads.namespace
+-- checkpoints.listing.list_by_id(scope=log, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.checkpoint_id < $3::VARCHAR
+AND (checkpoints.checkpoint_id < $4::VARCHAR
+  OR checkpoints.checkpoint_id = $4::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $7
 
--- checkpoints.upkeep.list_threads()
+-- checkpoints.listing.list_by_id(scope=log, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.checkpoint_id < $3::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- checkpoints.listing.list_by_id(scope=log, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND (checkpoints.checkpoint_id < $3::VARCHAR
+  OR checkpoints.checkpoint_id = $3::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($4::VARCHAR, $5::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- checkpoints.listing.list_by_id(scope=log, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- checkpoints.listing.list_by_id(scope=thread, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND threads.thread_id = $5::VARCHAR
+AND checkpoints.checkpoint_id < $6::VARCHAR
+AND (checkpoints.checkpoint_id < $7::VARCHAR
+  OR checkpoints.checkpoint_id = $7::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($8::VARCHAR, $9::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $10
+
+-- checkpoints.listing.list_by_id(scope=thread, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND threads.thread_id = $5::VARCHAR
+AND checkpoints.checkpoint_id < $6::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- checkpoints.listing.list_by_id(scope=thread, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND threads.thread_id = $5::VARCHAR
+AND (checkpoints.checkpoint_id < $6::VARCHAR
+  OR checkpoints.checkpoint_id = $6::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- checkpoints.listing.list_by_id(scope=thread, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND threads.thread_id = $5::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND checkpoints.checkpoint_id < $4::VARCHAR
+AND (checkpoints.checkpoint_id < $5::VARCHAR
+  OR checkpoints.checkpoint_id = $5::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND checkpoints.checkpoint_id < $4::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND (checkpoints.checkpoint_id < $4::VARCHAR
+  OR checkpoints.checkpoint_id = $4::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND checkpoints.checkpoint_id < $5::VARCHAR
+AND (checkpoints.checkpoint_id < $6::VARCHAR
+  OR checkpoints.checkpoint_id = $6::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND checkpoints.checkpoint_id < $5::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+AND (checkpoints.checkpoint_id < $5::VARCHAR
+  OR checkpoints.checkpoint_id = $5::VARCHAR
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- checkpoints.listing.list_by_metadata(kind=text)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND checkpoints.tenant = $2::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $6
+
+-- checkpoints.listing.list_by_metadata(kind=number)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND checkpoints.tenant = $2::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $6
+
+-- checkpoints.listing.list_by_metadata(kind=true)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND checkpoints.tenant = $2::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $6
+
+-- checkpoints.listing.list_by_metadata(kind=false)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND checkpoints.tenant = $2::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $6
+
+-- checkpoints.listing.list_by_metadata(kind=null)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND checkpoints.tenant = $2::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $6
+
+-- checkpoints.listing.list_by_metadata(kind=container)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE threads.tenant = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND checkpoints.tenant = $2::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $6
+
+-- checkpoints.listing.list_names(before=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.seq < $3::BIGINT
+ORDER BY checkpoints.seq DESC
+LIMIT $4
+
+-- checkpoints.listing.list_names(before=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+ORDER BY checkpoints.seq DESC
+LIMIT $3
+
+-- checkpoints.listing.list_newest()
+SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  JOIN checkpoints AS newest ON newest.log_id = threads.log_id
+  AND newest.checkpoint_id = threads.head_id
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  ORDER BY newest.created_at DESC
+  LIMIT $4) AS heads ON checkpoints.log_id = heads.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+LIMIT $4
+
+-- checkpoints.listing.list_runs()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.run_id IN (
+  SELECT listed.run_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS run_id
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.tenant = $1::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
+
+-- checkpoints.listing.measure()
+SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
+  coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN $3::INTEGER
+    ELSE $4::INTEGER END), $5::INTEGER) AS coalesce_5
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.log_id = $7::UUID
+
+-- checkpoints.listing.read_name()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.checkpoint_id = $3::VARCHAR
+
+-- checkpoints.listing.threads_by_metadata(kind=text)
 SELECT DISTINCT threads.thread_id
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-ORDER BY threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
--- checkpoints.upkeep.rewrite_delta()
+-- checkpoints.listing.threads_by_metadata(kind=number)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.threads_by_metadata(kind=true)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.threads_by_metadata(kind=false)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.threads_by_metadata(kind=null)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.threads_by_metadata(kind=container)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.load.read_chain(which=newest)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- checkpoints.load.read_chain(which=named)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    AND wanted.checkpoint_id = $2::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- checkpoints.load.read_snapshot(which=newest)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, 2 AS overwrites
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.overwrites
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.log_id = $1::UUID
+  AND name.seq = (
+    SELECT max(wanted.seq) AS max_2
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID))
+
+-- checkpoints.load.read_snapshot(which=named)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    AND wanted.checkpoint_id = $2::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, 2 AS overwrites
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.overwrites
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= $4::VARCHAR
+AND deltas.entry_key < $5::VARCHAR
+AND deltas.label = $2::VARCHAR
+
+-- checkpoints.load.read_snapshot(which=highest)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT $2::INTEGER)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, 2 AS overwrites
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.overwrites
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT $4::INTEGER)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT $4::INTEGER)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.log_id = $1::UUID
+  AND name.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT $4::INTEGER))
+
+-- checkpoints.load.read_states()
+WITH RECURSIVE needed(seq, base_seq) AS (
+  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id IN (
+    SELECT listed.checkpoint_id
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
+      FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+  UNION ALL
+  SELECT base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas AS base ON base.seq = needed.base_seq
+  AND base.seq < needed.seq
+  WHERE base.log_id = $1::UUID)
+SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
+  deltas.depth, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = deltas.log_id
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = name.log_id
+AND parent.checkpoint_id = name.parent_id
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq IN (
+  SELECT needed.seq
+  FROM needed)
+ORDER BY deltas.seq
+
+-- checkpoints.rewrite.list_in_order()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+ORDER BY checkpoints.seq
+
+-- checkpoints.rewrite.rewrite_delta()
 UPDATE deltas
-SET kind=$1::VARCHAR, base_seq=$2::BIGINT, depth=$3::INTEGER, since_bytes=$4::BIGINT,
-  codec=$5::VARCHAR, checksum=$6::BIGINT, status=$7::SMALLINT, payload=$8::BYTEA
-WHERE deltas.tenant = $9::VARCHAR
-AND deltas.thread_id = $10::VARCHAR
-AND deltas.namespace = $11::VARCHAR
-AND deltas.seq = $12::BIGINT
+SET kind=$1::VARCHAR, base_seq=$2::BIGINT, depth=$3::INTEGER, radix=$4::SMALLINT,
+  codec=$5::VARCHAR, checksum=$6::BIGINT, payload=$7::BYTEA
+WHERE deltas.log_id = $8::UUID
+AND deltas.seq = $9::BIGINT
 
--- checkpoints.upkeep.rewrite_size()
+-- checkpoints.rewrite.rewrite_size()
 UPDATE checkpoints
 SET stored_size=$1::BIGINT
-WHERE checkpoints.tenant = $2::VARCHAR
-AND checkpoints.thread_id = $3::VARCHAR
-AND checkpoints.namespace = $4::VARCHAR
-AND checkpoints.seq = $5::BIGINT
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.seq = $3::BIGINT
 
--- database.keymarks.mark_key()
+-- checkpoints.save.find_saved()
+SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id = $2::VARCHAR
+AND checkpoints.created_at = $3::TIMESTAMP WITH TIME ZONE
+
+-- database.key_registry.delete_key()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
+-- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
     updated_at, value)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
@@ -1095,3753 +934,2626 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHA
 ON CONFLICT (tenant, namespace, key)
 DO UPDATE SET updated_at = $8::TIMESTAMP WITH TIME ZONE
 
--- database.keymarks.read_marks(scope=tenant)
+-- database.key_registry.read_registered_keys(scope=tenant)
 SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 
--- database.keymarks.read_marks(scope=all)
+-- database.key_registry.read_registered_keys(scope=all)
 SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.namespace = $1::VARCHAR
 
--- database.keymarks.unmark_key()
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-
--- log.appending.advance(based=True, expected=any, parent=True)
-UPDATE threads
-SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = $3::VARCHAR
-      AND known.thread_id = $4::VARCHAR
-      AND known.namespace = $5::VARCHAR
-      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
-  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
-  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-AND threads.namespace = $5::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
-AND threads.epoch = $9::BIGINT
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.seq = $10::BIGINT
-    AND deltas.checksum = $11::BIGINT))
-AND (EXISTS (
-    SELECT 1
-    FROM checkpoints
-    WHERE checkpoints.tenant = threads.tenant
-    AND checkpoints.thread_id = threads.thread_id
-    AND checkpoints.namespace = threads.namespace
-    AND checkpoints.checkpoint_id = $12::VARCHAR))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal AS ordinal
-
--- log.appending.advance(based=True, expected=any, parent=False)
-UPDATE threads
-SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = $3::VARCHAR
-      AND known.thread_id = $4::VARCHAR
-      AND known.namespace = $5::VARCHAR
-      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
-  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
-  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-AND threads.namespace = $5::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
-AND threads.epoch = $9::BIGINT
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.seq = $10::BIGINT
-    AND deltas.checksum = $11::BIGINT))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal AS ordinal
-
--- log.appending.advance(based=True, expected=head, parent=True)
-UPDATE threads
-SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = $3::VARCHAR
-      AND known.thread_id = $4::VARCHAR
-      AND known.namespace = $5::VARCHAR
-      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
-  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
-  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-AND threads.namespace = $5::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id = $9::VARCHAR
-AND threads.epoch = $10::BIGINT
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.seq = $11::BIGINT
-    AND deltas.checksum = $12::BIGINT))
-AND (EXISTS (
-    SELECT 1
-    FROM checkpoints
-    WHERE checkpoints.tenant = threads.tenant
-    AND checkpoints.thread_id = threads.thread_id
-    AND checkpoints.namespace = threads.namespace
-    AND checkpoints.checkpoint_id = $13::VARCHAR))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal AS ordinal
-
--- log.appending.advance(based=True, expected=head, parent=False)
-UPDATE threads
-SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = $3::VARCHAR
-      AND known.thread_id = $4::VARCHAR
-      AND known.namespace = $5::VARCHAR
-      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
-  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
-  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-AND threads.namespace = $5::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id = $9::VARCHAR
-AND threads.epoch = $10::BIGINT
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.seq = $11::BIGINT
-    AND deltas.checksum = $12::BIGINT))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal AS ordinal
-
--- log.appending.advance(based=True, expected=none, parent=True)
-UPDATE threads
-SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = $3::VARCHAR
-      AND known.thread_id = $4::VARCHAR
-      AND known.namespace = $5::VARCHAR
-      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
-  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
-  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-AND threads.namespace = $5::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NULL
-AND threads.epoch = $9::BIGINT
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.seq = $10::BIGINT
-    AND deltas.checksum = $11::BIGINT))
-AND (EXISTS (
-    SELECT 1
-    FROM checkpoints
-    WHERE checkpoints.tenant = threads.tenant
-    AND checkpoints.thread_id = threads.thread_id
-    AND checkpoints.namespace = threads.namespace
-    AND checkpoints.checkpoint_id = $12::VARCHAR))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal AS ordinal
-
--- log.appending.advance(based=True, expected=none, parent=False)
-UPDATE threads
-SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = $3::VARCHAR
-      AND known.thread_id = $4::VARCHAR
-      AND known.namespace = $5::VARCHAR
-      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
-  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
-  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-AND threads.namespace = $5::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NULL
-AND threads.epoch = $9::BIGINT
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.seq = $10::BIGINT
-    AND deltas.checksum = $11::BIGINT))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal AS ordinal
-
--- log.appending.advance(based=False, expected=any, parent=True)
-UPDATE threads
-SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = $3::VARCHAR
-      AND known.thread_id = $4::VARCHAR
-      AND known.namespace = $5::VARCHAR
-      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
-  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
-  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-AND threads.namespace = $5::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
-AND (EXISTS (
-    SELECT 1
-    FROM checkpoints
-    WHERE checkpoints.tenant = threads.tenant
-    AND checkpoints.thread_id = threads.thread_id
-    AND checkpoints.namespace = threads.namespace
-    AND checkpoints.checkpoint_id = $9::VARCHAR))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal AS ordinal
-
--- log.appending.advance(based=False, expected=any, parent=False)
-UPDATE threads
-SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = $3::VARCHAR
-      AND known.thread_id = $4::VARCHAR
-      AND known.namespace = $5::VARCHAR
-      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
-  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
-  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-AND threads.namespace = $5::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal AS ordinal
-
--- log.appending.advance(based=False, expected=head, parent=True)
-UPDATE threads
-SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = $3::VARCHAR
-      AND known.thread_id = $4::VARCHAR
-      AND known.namespace = $5::VARCHAR
-      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
-  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
-  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-AND threads.namespace = $5::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id = $9::VARCHAR
-AND (EXISTS (
-    SELECT 1
-    FROM checkpoints
-    WHERE checkpoints.tenant = threads.tenant
-    AND checkpoints.thread_id = threads.thread_id
-    AND checkpoints.namespace = threads.namespace
-    AND checkpoints.checkpoint_id = $10::VARCHAR))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal AS ordinal
-
--- log.appending.advance(based=False, expected=head, parent=False)
-UPDATE threads
-SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = $3::VARCHAR
-      AND known.thread_id = $4::VARCHAR
-      AND known.namespace = $5::VARCHAR
-      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
-  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
-  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-AND threads.namespace = $5::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id = $9::VARCHAR
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal AS ordinal
-
--- log.appending.advance(based=False, expected=none, parent=True)
-UPDATE threads
-SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = $3::VARCHAR
-      AND known.thread_id = $4::VARCHAR
-      AND known.namespace = $5::VARCHAR
-      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
-  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
-  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-AND threads.namespace = $5::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NULL
-AND (EXISTS (
-    SELECT 1
-    FROM checkpoints
-    WHERE checkpoints.tenant = threads.tenant
-    AND checkpoints.thread_id = threads.thread_id
-    AND checkpoints.namespace = threads.namespace
-    AND checkpoints.checkpoint_id = $9::VARCHAR))
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal AS ordinal
-
--- log.appending.advance(based=False, expected=none, parent=False)
-UPDATE threads
-SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = $3::VARCHAR
-      AND known.thread_id = $4::VARCHAR
-      AND known.namespace = $5::VARCHAR
-      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
-  ELSE 1 END), head_id=$6::VARCHAR, previous_id=threads.head_id,
-  updated_at=$7::TIMESTAMP WITH TIME ZONE, expires_at=$8::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-AND threads.namespace = $5::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NULL
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal AS ordinal
-
--- log.appending.begin(expected=any)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
-    meta, created_at, updated_at, expires_at)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = $1::VARCHAR
-      AND known.thread_id = $2::VARCHAR
-      AND known.namespace = $3::VARCHAR
-      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
-  ELSE 1 END, $7::BIGINT, $6::VARCHAR, $8::JSONB, $9::TIMESTAMP WITH TIME ZONE,
-    $9::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE)
-ON CONFLICT (tenant, thread_id, namespace)
-DO UPDATE SET next_seq = (threads.next_seq + $11::BIGINT),
-  version = (threads.version + $12::BIGINT),
-  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $13::BIGINT
-ELSE threads.epoch END, head_id = $6::VARCHAR, previous_id = threads.head_id, created_at = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN $9::TIMESTAMP WITH TIME ZONE
-ELSE threads.created_at END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-  expires_at = $10::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
-WHERE threads.expires_at IS NULL
-OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal AS ordinal
-
--- log.appending.begin(expected=none)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
-    meta, created_at, updated_at, expires_at)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = $1::VARCHAR
-      AND known.thread_id = $2::VARCHAR
-      AND known.namespace = $3::VARCHAR
-      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
-  ELSE 1 END, $7::BIGINT, $6::VARCHAR, $8::JSONB, $9::TIMESTAMP WITH TIME ZONE,
-    $9::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE)
-ON CONFLICT (tenant, thread_id, namespace)
-DO UPDATE SET next_seq = (threads.next_seq + $11::BIGINT),
-  version = (threads.version + $12::BIGINT),
-  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $13::BIGINT
-ELSE threads.epoch END, head_id = $6::VARCHAR, previous_id = threads.head_id, created_at = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN $9::TIMESTAMP WITH TIME ZONE
-ELSE threads.created_at END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-  expires_at = $10::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
-WHERE (threads.expires_at IS NULL
-  OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)
-AND threads.head_id IS NULL
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal AS ordinal
-
--- log.appending.begin(expected=alive)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
-    meta, created_at, updated_at, expires_at)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = $1::VARCHAR
-      AND known.thread_id = $2::VARCHAR
-      AND known.namespace = $3::VARCHAR
-      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
-  ELSE 1 END, $7::BIGINT, $6::VARCHAR, $8::JSONB, $9::TIMESTAMP WITH TIME ZONE,
-    $9::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE)
-ON CONFLICT (tenant, thread_id, namespace)
-DO UPDATE SET next_seq = (threads.next_seq + $11::BIGINT),
-  version = (threads.version + $12::BIGINT),
-  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $13::BIGINT
-ELSE threads.epoch END, head_id = $6::VARCHAR, previous_id = threads.head_id, created_at = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN $9::TIMESTAMP WITH TIME ZONE
-ELSE threads.created_at END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-  expires_at = $10::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
-WHERE (threads.expires_at IS NULL
-  OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)
-AND threads.deleted_at IS NULL
-RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-  threads.last_ordinal AS ordinal
-
--- log.appending.forget_names()
-DELETE FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.checkpoint_id != $4::VARCHAR
-AND checkpoints.seq <= (
-  SELECT newest.seq
-  FROM checkpoints AS newest
-  WHERE newest.tenant = $1::VARCHAR
-  AND newest.thread_id = $2::VARCHAR
-  AND newest.namespace = $3::VARCHAR
-  AND newest.checkpoint_id != $4::VARCHAR
-  ORDER BY newest.seq DESC
-  LIMIT $5::INTEGER
-  OFFSET $6)
-AND checkpoints.ordinal % $7::BIGINT != $8::BIGINT
-AND checkpoints.occurred_at < $9::TIMESTAMP WITH TIME ZONE
-AND (checkpoints.checkpoint_id NOT IN (
-    WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-      SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-        rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-      FROM (
-        SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-          kept.rests_on AS checkpoint_id
-        FROM checkpoints AS kept
-        WHERE kept.tenant = $1::VARCHAR
-        AND kept.thread_id = $2::VARCHAR
-        AND kept.namespace = $3::VARCHAR
-        AND kept.rests_on IS NOT NULL
-        AND NOT (kept.checkpoint_id != $4::VARCHAR
-          AND kept.seq <= (
-            SELECT newest.seq
-            FROM checkpoints AS newest
-            WHERE newest.tenant = $1::VARCHAR
-            AND newest.thread_id = $2::VARCHAR
-            AND newest.namespace = $3::VARCHAR
-            AND newest.checkpoint_id != $4::VARCHAR
-            ORDER BY newest.seq DESC
-            LIMIT $10::INTEGER
-            OFFSET $6)
-          AND kept.ordinal % $7::BIGINT != $11::BIGINT
-          AND kept.occurred_at < $9::TIMESTAMP WITH TIME ZONE)
-        UNION ALL
-        SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-          below.checkpoint_id AS checkpoint_id
-        FROM checkpoints AS below
-        WHERE below.tenant = $1::VARCHAR
-        AND below.thread_id = $2::VARCHAR
-        AND below.namespace = $3::VARCHAR
-        AND below.checkpoint_id = $12::VARCHAR) AS rested_on
-      UNION
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-      FROM held
-      JOIN checkpoints ON checkpoints.tenant = held.tenant
-      AND checkpoints.thread_id = held.thread_id
-      AND checkpoints.namespace = held.namespace
-      AND checkpoints.checkpoint_id = held.checkpoint_id
-      WHERE checkpoints.rests_on IS NOT NULL)
-    SELECT held.checkpoint_id
-    FROM held))
-
--- log.appending.put_checkpoint()
-INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at, ordinal, rests_on)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, nullif(coalesce($5::VARCHAR,
-        $6::VARCHAR), $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::JSONB, $10::BIGINT, $11::BIGINT,
-    $12::TIMESTAMP WITH TIME ZONE, $13::TIMESTAMP WITH TIME ZONE, $14::BIGINT, $15::VARCHAR)
-ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-DO UPDATE SET parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id), $4::VARCHAR),
-  seq = $7::BIGINT, run_id = $8::VARCHAR, meta = $9::JSONB, raw_size = $10::BIGINT,
-  stored_size = $11::BIGINT, occurred_at = $12::TIMESTAMP WITH TIME ZONE,
-  created_at = $13::TIMESTAMP WITH TIME ZONE, rests_on = $15::VARCHAR
-
--- log.appending.put_delta()
-INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
-    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-    stored_at, payload)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::VARCHAR, $6::VARCHAR, $7::BIGINT,
-    $8::BIGINT, $9::INTEGER, $10::BIGINT, $11::BIGINT, $12::VARCHAR, $13::BIGINT, $14::VARCHAR,
-    $15::VARCHAR, $16::SMALLINT, $17::VARCHAR, $18::TIMESTAMP WITH TIME ZONE,
-    $19::TIMESTAMP WITH TIME ZONE, $20::BYTEA)
-
--- log.appending.save(first=advance, expected=any, parent=True, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.tenant = threads.tenant
-      AND checkpoints.thread_id = threads.thread_id
-      AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $25::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
-    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    $30::VARCHAR AS rests_on, nullif(coalesce($25::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
-    stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $31::INTEGER
-    OFFSET $32)
-  AND checkpoints.ordinal % $33::BIGINT != $34::BIGINT
-  AND checkpoints.occurred_at < $35::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-            kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.tenant = $1::VARCHAR
-          AND kept.thread_id = $2::VARCHAR
-          AND kept.namespace = $3::VARCHAR
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $22::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.tenant = $1::VARCHAR
-              AND newest.thread_id = $2::VARCHAR
-              AND newest.namespace = $3::VARCHAR
-              AND newest.checkpoint_id != $22::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $36::INTEGER
-              OFFSET $32)
-            AND kept.ordinal % $33::BIGINT != $37::BIGINT
-            AND kept.occurred_at < $35::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-            below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.tenant = $1::VARCHAR
-          AND below.thread_id = $2::VARCHAR
-          AND below.namespace = $3::VARCHAR
-          AND below.checkpoint_id = $30::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-        FROM held
-        JOIN checkpoints ON checkpoints.tenant = held.tenant
-        AND checkpoints.thread_id = held.thread_id
-        AND checkpoints.namespace = held.namespace
-        AND checkpoints.checkpoint_id = held.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT held.checkpoint_id
-      FROM held))
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=advance, expected=any, parent=True, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.tenant = threads.tenant
-      AND checkpoints.thread_id = threads.thread_id
-      AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $25::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
-    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    $30::VARCHAR AS rests_on, nullif(coalesce($25::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
-    stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=advance, expected=any, parent=False, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
-    $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    $29::VARCHAR AS rests_on, nullif(coalesce($30::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
-    stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $28::TIMESTAMP WITH TIME ZONE, rests_on = $29::VARCHAR),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $31::INTEGER
-    OFFSET $32)
-  AND checkpoints.ordinal % $33::BIGINT != $34::BIGINT
-  AND checkpoints.occurred_at < $35::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-            kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.tenant = $1::VARCHAR
-          AND kept.thread_id = $2::VARCHAR
-          AND kept.namespace = $3::VARCHAR
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $22::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.tenant = $1::VARCHAR
-              AND newest.thread_id = $2::VARCHAR
-              AND newest.namespace = $3::VARCHAR
-              AND newest.checkpoint_id != $22::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $36::INTEGER
-              OFFSET $32)
-            AND kept.ordinal % $33::BIGINT != $37::BIGINT
-            AND kept.occurred_at < $35::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-            below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.tenant = $1::VARCHAR
-          AND below.thread_id = $2::VARCHAR
-          AND below.namespace = $3::VARCHAR
-          AND below.checkpoint_id = $29::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-        FROM held
-        JOIN checkpoints ON checkpoints.tenant = held.tenant
-        AND checkpoints.thread_id = held.thread_id
-        AND checkpoints.namespace = held.namespace
-        AND checkpoints.checkpoint_id = held.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT held.checkpoint_id
-      FROM held))
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=advance, expected=any, parent=False, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
-    $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    $29::VARCHAR AS rests_on, nullif(coalesce($30::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
-    stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $28::TIMESTAMP WITH TIME ZONE, rests_on = $29::VARCHAR)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=advance, expected=head, parent=True, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $25::VARCHAR
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.tenant = threads.tenant
-      AND checkpoints.thread_id = threads.thread_id
-      AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $26::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
-    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    $31::VARCHAR AS rests_on, nullif(coalesce($26::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
-    stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $32::INTEGER
-    OFFSET $33)
-  AND checkpoints.ordinal % $34::BIGINT != $35::BIGINT
-  AND checkpoints.occurred_at < $36::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-            kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.tenant = $1::VARCHAR
-          AND kept.thread_id = $2::VARCHAR
-          AND kept.namespace = $3::VARCHAR
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $22::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.tenant = $1::VARCHAR
-              AND newest.thread_id = $2::VARCHAR
-              AND newest.namespace = $3::VARCHAR
-              AND newest.checkpoint_id != $22::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $37::INTEGER
-              OFFSET $33)
-            AND kept.ordinal % $34::BIGINT != $38::BIGINT
-            AND kept.occurred_at < $36::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-            below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.tenant = $1::VARCHAR
-          AND below.thread_id = $2::VARCHAR
-          AND below.namespace = $3::VARCHAR
-          AND below.checkpoint_id = $31::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-        FROM held
-        JOIN checkpoints ON checkpoints.tenant = held.tenant
-        AND checkpoints.thread_id = held.thread_id
-        AND checkpoints.namespace = held.namespace
-        AND checkpoints.checkpoint_id = held.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT held.checkpoint_id
-      FROM held))
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=advance, expected=head, parent=True, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $25::VARCHAR
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.tenant = threads.tenant
-      AND checkpoints.thread_id = threads.thread_id
-      AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $26::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
-    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    $31::VARCHAR AS rests_on, nullif(coalesce($26::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
-    stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=advance, expected=head, parent=False, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $25::VARCHAR
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
-    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    $30::VARCHAR AS rests_on, nullif(coalesce($31::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
-    stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $32::INTEGER
-    OFFSET $33)
-  AND checkpoints.ordinal % $34::BIGINT != $35::BIGINT
-  AND checkpoints.occurred_at < $36::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-            kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.tenant = $1::VARCHAR
-          AND kept.thread_id = $2::VARCHAR
-          AND kept.namespace = $3::VARCHAR
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $22::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.tenant = $1::VARCHAR
-              AND newest.thread_id = $2::VARCHAR
-              AND newest.namespace = $3::VARCHAR
-              AND newest.checkpoint_id != $22::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $37::INTEGER
-              OFFSET $33)
-            AND kept.ordinal % $34::BIGINT != $38::BIGINT
-            AND kept.occurred_at < $36::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-            below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.tenant = $1::VARCHAR
-          AND below.thread_id = $2::VARCHAR
-          AND below.namespace = $3::VARCHAR
-          AND below.checkpoint_id = $30::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-        FROM held
-        JOIN checkpoints ON checkpoints.tenant = held.tenant
-        AND checkpoints.thread_id = held.thread_id
-        AND checkpoints.namespace = held.namespace
-        AND checkpoints.checkpoint_id = held.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT held.checkpoint_id
-      FROM held))
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=advance, expected=head, parent=False, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $25::VARCHAR
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
-    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    $30::VARCHAR AS rests_on, nullif(coalesce($31::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($31::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
-    stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=advance, expected=none, parent=True, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.tenant = threads.tenant
-      AND checkpoints.thread_id = threads.thread_id
-      AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $25::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
-    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    $30::VARCHAR AS rests_on, nullif(coalesce($25::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
-    stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $31::INTEGER
-    OFFSET $32)
-  AND checkpoints.ordinal % $33::BIGINT != $34::BIGINT
-  AND checkpoints.occurred_at < $35::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-            kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.tenant = $1::VARCHAR
-          AND kept.thread_id = $2::VARCHAR
-          AND kept.namespace = $3::VARCHAR
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $22::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.tenant = $1::VARCHAR
-              AND newest.thread_id = $2::VARCHAR
-              AND newest.namespace = $3::VARCHAR
-              AND newest.checkpoint_id != $22::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $36::INTEGER
-              OFFSET $32)
-            AND kept.ordinal % $33::BIGINT != $37::BIGINT
-            AND kept.occurred_at < $35::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-            below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.tenant = $1::VARCHAR
-          AND below.thread_id = $2::VARCHAR
-          AND below.namespace = $3::VARCHAR
-          AND below.checkpoint_id = $30::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-        FROM held
-        JOIN checkpoints ON checkpoints.tenant = held.tenant
-        AND checkpoints.thread_id = held.thread_id
-        AND checkpoints.namespace = held.namespace
-        AND checkpoints.checkpoint_id = held.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT held.checkpoint_id
-      FROM held))
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=advance, expected=none, parent=True, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.tenant = threads.tenant
-      AND checkpoints.thread_id = threads.thread_id
-      AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $25::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $26::VARCHAR AS run_id, $27::JSONB AS meta,
-    $10::BIGINT AS raw_size, $28::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $29::TIMESTAMP WITH TIME ZONE AS created_at,
-    $30::VARCHAR AS rests_on, nullif(coalesce($25::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $26::VARCHAR, meta = $27::JSONB, raw_size = $10::BIGINT,
-    stored_size = $28::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $29::TIMESTAMP WITH TIME ZONE, rests_on = $30::VARCHAR)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=advance, expected=none, parent=False, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
-    $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    $29::VARCHAR AS rests_on, nullif(coalesce($30::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
-    stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $28::TIMESTAMP WITH TIME ZONE, rests_on = $29::VARCHAR),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $31::INTEGER
-    OFFSET $32)
-  AND checkpoints.ordinal % $33::BIGINT != $34::BIGINT
-  AND checkpoints.occurred_at < $35::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-            kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.tenant = $1::VARCHAR
-          AND kept.thread_id = $2::VARCHAR
-          AND kept.namespace = $3::VARCHAR
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $22::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.tenant = $1::VARCHAR
-              AND newest.thread_id = $2::VARCHAR
-              AND newest.namespace = $3::VARCHAR
-              AND newest.checkpoint_id != $22::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $36::INTEGER
-              OFFSET $32)
-            AND kept.ordinal % $33::BIGINT != $37::BIGINT
-            AND kept.occurred_at < $35::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-            below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.tenant = $1::VARCHAR
-          AND below.thread_id = $2::VARCHAR
-          AND below.namespace = $3::VARCHAR
-          AND below.checkpoint_id = $29::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-        FROM held
-        JOIN checkpoints ON checkpoints.tenant = held.tenant
-        AND checkpoints.thread_id = held.thread_id
-        AND checkpoints.namespace = held.namespace
-        AND checkpoints.checkpoint_id = held.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT held.checkpoint_id
-      FROM held))
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=advance, expected=none, parent=False, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $25::VARCHAR AS run_id, $26::JSONB AS meta,
-    $10::BIGINT AS raw_size, $27::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $28::TIMESTAMP WITH TIME ZONE AS created_at,
-    $29::VARCHAR AS rests_on, nullif(coalesce($30::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($30::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $25::VARCHAR, meta = $26::JSONB, raw_size = $10::BIGINT,
-    stored_size = $27::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $28::TIMESTAMP WITH TIME ZONE, rests_on = $29::VARCHAR)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=any, parent=True, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.epoch = $25::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.seq = $7::BIGINT
-      AND deltas.checksum = $26::BIGINT))
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.tenant = threads.tenant
-      AND checkpoints.thread_id = threads.thread_id
-      AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $27::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
-    $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    $32::VARCHAR AS rests_on, nullif(coalesce($27::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
-    stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $33::INTEGER
-    OFFSET $34)
-  AND checkpoints.ordinal % $35::BIGINT != $36::BIGINT
-  AND checkpoints.occurred_at < $37::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-            kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.tenant = $1::VARCHAR
-          AND kept.thread_id = $2::VARCHAR
-          AND kept.namespace = $3::VARCHAR
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $22::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.tenant = $1::VARCHAR
-              AND newest.thread_id = $2::VARCHAR
-              AND newest.namespace = $3::VARCHAR
-              AND newest.checkpoint_id != $22::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $38::INTEGER
-              OFFSET $34)
-            AND kept.ordinal % $35::BIGINT != $39::BIGINT
-            AND kept.occurred_at < $37::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-            below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.tenant = $1::VARCHAR
-          AND below.thread_id = $2::VARCHAR
-          AND below.namespace = $3::VARCHAR
-          AND below.checkpoint_id = $32::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-        FROM held
-        JOIN checkpoints ON checkpoints.tenant = held.tenant
-        AND checkpoints.thread_id = held.thread_id
-        AND checkpoints.namespace = held.namespace
-        AND checkpoints.checkpoint_id = held.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT held.checkpoint_id
-      FROM held))
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=any, parent=True, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.epoch = $25::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.seq = $7::BIGINT
-      AND deltas.checksum = $26::BIGINT))
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.tenant = threads.tenant
-      AND checkpoints.thread_id = threads.thread_id
-      AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $27::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
-    $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    $32::VARCHAR AS rests_on, nullif(coalesce($27::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
-    stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=any, parent=False, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.epoch = $25::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.seq = $7::BIGINT
-      AND deltas.checksum = $26::BIGINT))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
-    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    $31::VARCHAR AS rests_on, nullif(coalesce($32::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
-    stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $33::INTEGER
-    OFFSET $34)
-  AND checkpoints.ordinal % $35::BIGINT != $36::BIGINT
-  AND checkpoints.occurred_at < $37::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-            kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.tenant = $1::VARCHAR
-          AND kept.thread_id = $2::VARCHAR
-          AND kept.namespace = $3::VARCHAR
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $22::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.tenant = $1::VARCHAR
-              AND newest.thread_id = $2::VARCHAR
-              AND newest.namespace = $3::VARCHAR
-              AND newest.checkpoint_id != $22::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $38::INTEGER
-              OFFSET $34)
-            AND kept.ordinal % $35::BIGINT != $39::BIGINT
-            AND kept.occurred_at < $37::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-            below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.tenant = $1::VARCHAR
-          AND below.thread_id = $2::VARCHAR
-          AND below.namespace = $3::VARCHAR
-          AND below.checkpoint_id = $31::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-        FROM held
-        JOIN checkpoints ON checkpoints.tenant = held.tenant
-        AND checkpoints.thread_id = held.thread_id
-        AND checkpoints.namespace = held.namespace
-        AND checkpoints.checkpoint_id = held.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT held.checkpoint_id
-      FROM held))
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=any, parent=False, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.epoch = $25::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.seq = $7::BIGINT
-      AND deltas.checksum = $26::BIGINT))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
-    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    $31::VARCHAR AS rests_on, nullif(coalesce($32::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
-    stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=head, parent=True, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $25::VARCHAR
-  AND threads.epoch = $26::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.seq = $7::BIGINT
-      AND deltas.checksum = $27::BIGINT))
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.tenant = threads.tenant
-      AND checkpoints.thread_id = threads.thread_id
-      AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $28::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $29::VARCHAR AS run_id, $30::JSONB AS meta,
-    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    $33::VARCHAR AS rests_on, nullif(coalesce($28::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $29::VARCHAR, meta = $30::JSONB, raw_size = $10::BIGINT,
-    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE, rests_on = $33::VARCHAR),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $34::INTEGER
-    OFFSET $35)
-  AND checkpoints.ordinal % $36::BIGINT != $37::BIGINT
-  AND checkpoints.occurred_at < $38::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-            kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.tenant = $1::VARCHAR
-          AND kept.thread_id = $2::VARCHAR
-          AND kept.namespace = $3::VARCHAR
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $22::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.tenant = $1::VARCHAR
-              AND newest.thread_id = $2::VARCHAR
-              AND newest.namespace = $3::VARCHAR
-              AND newest.checkpoint_id != $22::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $39::INTEGER
-              OFFSET $35)
-            AND kept.ordinal % $36::BIGINT != $40::BIGINT
-            AND kept.occurred_at < $38::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-            below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.tenant = $1::VARCHAR
-          AND below.thread_id = $2::VARCHAR
-          AND below.namespace = $3::VARCHAR
-          AND below.checkpoint_id = $33::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-        FROM held
-        JOIN checkpoints ON checkpoints.tenant = held.tenant
-        AND checkpoints.thread_id = held.thread_id
-        AND checkpoints.namespace = held.namespace
-        AND checkpoints.checkpoint_id = held.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT held.checkpoint_id
-      FROM held))
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=head, parent=True, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $25::VARCHAR
-  AND threads.epoch = $26::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.seq = $7::BIGINT
-      AND deltas.checksum = $27::BIGINT))
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.tenant = threads.tenant
-      AND checkpoints.thread_id = threads.thread_id
-      AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $28::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $29::VARCHAR AS run_id, $30::JSONB AS meta,
-    $10::BIGINT AS raw_size, $31::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $32::TIMESTAMP WITH TIME ZONE AS created_at,
-    $33::VARCHAR AS rests_on, nullif(coalesce($28::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $29::VARCHAR, meta = $30::JSONB, raw_size = $10::BIGINT,
-    stored_size = $31::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $32::TIMESTAMP WITH TIME ZONE, rests_on = $33::VARCHAR)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=head, parent=False, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $25::VARCHAR
-  AND threads.epoch = $26::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.seq = $7::BIGINT
-      AND deltas.checksum = $27::BIGINT))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
-    $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    $32::VARCHAR AS rests_on, nullif(coalesce($33::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
-    stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $34::INTEGER
-    OFFSET $35)
-  AND checkpoints.ordinal % $36::BIGINT != $37::BIGINT
-  AND checkpoints.occurred_at < $38::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-            kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.tenant = $1::VARCHAR
-          AND kept.thread_id = $2::VARCHAR
-          AND kept.namespace = $3::VARCHAR
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $22::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.tenant = $1::VARCHAR
-              AND newest.thread_id = $2::VARCHAR
-              AND newest.namespace = $3::VARCHAR
-              AND newest.checkpoint_id != $22::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $39::INTEGER
-              OFFSET $35)
-            AND kept.ordinal % $36::BIGINT != $40::BIGINT
-            AND kept.occurred_at < $38::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-            below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.tenant = $1::VARCHAR
-          AND below.thread_id = $2::VARCHAR
-          AND below.namespace = $3::VARCHAR
-          AND below.checkpoint_id = $32::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-        FROM held
-        JOIN checkpoints ON checkpoints.tenant = held.tenant
-        AND checkpoints.thread_id = held.thread_id
-        AND checkpoints.namespace = held.namespace
-        AND checkpoints.checkpoint_id = held.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT held.checkpoint_id
-      FROM held))
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=head, parent=False, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id = $25::VARCHAR
-  AND threads.epoch = $26::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.seq = $7::BIGINT
-      AND deltas.checksum = $27::BIGINT))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
-    $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    $32::VARCHAR AS rests_on, nullif(coalesce($33::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($33::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
-    stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=none, parent=True, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND threads.epoch = $25::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.seq = $7::BIGINT
-      AND deltas.checksum = $26::BIGINT))
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.tenant = threads.tenant
-      AND checkpoints.thread_id = threads.thread_id
-      AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $27::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
-    $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    $32::VARCHAR AS rests_on, nullif(coalesce($27::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
-    stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $33::INTEGER
-    OFFSET $34)
-  AND checkpoints.ordinal % $35::BIGINT != $36::BIGINT
-  AND checkpoints.occurred_at < $37::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-            kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.tenant = $1::VARCHAR
-          AND kept.thread_id = $2::VARCHAR
-          AND kept.namespace = $3::VARCHAR
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $22::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.tenant = $1::VARCHAR
-              AND newest.thread_id = $2::VARCHAR
-              AND newest.namespace = $3::VARCHAR
-              AND newest.checkpoint_id != $22::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $38::INTEGER
-              OFFSET $34)
-            AND kept.ordinal % $35::BIGINT != $39::BIGINT
-            AND kept.occurred_at < $37::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-            below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.tenant = $1::VARCHAR
-          AND below.thread_id = $2::VARCHAR
-          AND below.namespace = $3::VARCHAR
-          AND below.checkpoint_id = $32::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-        FROM held
-        JOIN checkpoints ON checkpoints.tenant = held.tenant
-        AND checkpoints.thread_id = held.thread_id
-        AND checkpoints.namespace = held.namespace
-        AND checkpoints.checkpoint_id = held.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT held.checkpoint_id
-      FROM held))
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=none, parent=True, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND threads.epoch = $25::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.seq = $7::BIGINT
-      AND deltas.checksum = $26::BIGINT))
-  AND (EXISTS (
-      SELECT 1
-      FROM checkpoints
-      WHERE checkpoints.tenant = threads.tenant
-      AND checkpoints.thread_id = threads.thread_id
-      AND checkpoints.namespace = threads.namespace
-      AND checkpoints.checkpoint_id = $27::VARCHAR))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $28::VARCHAR AS run_id, $29::JSONB AS meta,
-    $10::BIGINT AS raw_size, $30::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $31::TIMESTAMP WITH TIME ZONE AS created_at,
-    $32::VARCHAR AS rests_on, nullif(coalesce($27::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($27::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $28::VARCHAR, meta = $29::JSONB, raw_size = $10::BIGINT,
-    stored_size = $30::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $31::TIMESTAMP WITH TIME ZONE, rests_on = $32::VARCHAR)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=none, parent=False, retain=True)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND threads.epoch = $25::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.seq = $7::BIGINT
-      AND deltas.checksum = $26::BIGINT))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
-    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    $31::VARCHAR AS rests_on, nullif(coalesce($32::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
-    stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $33::INTEGER
-    OFFSET $34)
-  AND checkpoints.ordinal % $35::BIGINT != $36::BIGINT
-  AND checkpoints.occurred_at < $37::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-            kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.tenant = $1::VARCHAR
-          AND kept.thread_id = $2::VARCHAR
-          AND kept.namespace = $3::VARCHAR
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $22::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.tenant = $1::VARCHAR
-              AND newest.thread_id = $2::VARCHAR
-              AND newest.namespace = $3::VARCHAR
-              AND newest.checkpoint_id != $22::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $38::INTEGER
-              OFFSET $34)
-            AND kept.ordinal % $35::BIGINT != $39::BIGINT
-            AND kept.occurred_at < $37::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-            below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.tenant = $1::VARCHAR
-          AND below.thread_id = $2::VARCHAR
-          AND below.namespace = $3::VARCHAR
-          AND below.checkpoint_id = $31::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-        FROM held
-        JOIN checkpoints ON checkpoints.tenant = held.tenant
-        AND checkpoints.thread_id = held.thread_id
-        AND checkpoints.namespace = held.namespace
-        AND checkpoints.checkpoint_id = held.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT held.checkpoint_id
-      FROM held))
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=based, expected=none, parent=False, retain=False)
-WITH head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $20::BIGINT), version=(threads.version + $21::BIGINT),
-    last_ordinal=(threads.last_ordinal + CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END), head_id=$22::VARCHAR, previous_id=threads.head_id,
-    updated_at=$23::TIMESTAMP WITH TIME ZONE, expires_at=$24::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $23::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  AND threads.epoch = $25::BIGINT
-  AND (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.seq = $7::BIGINT
-      AND deltas.checksum = $26::BIGINT))
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $27::VARCHAR AS run_id, $28::JSONB AS meta,
-    $10::BIGINT AS raw_size, $29::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $30::TIMESTAMP WITH TIME ZONE AS created_at,
-    $31::VARCHAR AS rests_on, nullif(coalesce($32::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($32::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $27::VARCHAR, meta = $28::JSONB, raw_size = $10::BIGINT,
-    stored_size = $29::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $30::TIMESTAMP WITH TIME ZONE, rests_on = $31::VARCHAR)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=begin, expected=any, parent=False, retain=True)
-WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal,
-      epoch, head_id, meta, created_at, updated_at, expires_at)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END, $23::BIGINT, $22::VARCHAR, $24::JSONB, $25::TIMESTAMP WITH TIME ZONE,
-      $25::TIMESTAMP WITH TIME ZONE, $26::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (tenant, thread_id, namespace)
-  DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
-    version = (threads.version + $28::BIGINT),
-    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
-  ELSE threads.epoch END, head_id = $22::VARCHAR, previous_id = threads.head_id, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
-    expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
-  WHERE threads.expires_at IS NULL
-  OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
-    $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
-    $34::VARCHAR AS rests_on, nullif(coalesce($35::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($35::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
-    stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $33::TIMESTAMP WITH TIME ZONE, rests_on = $34::VARCHAR),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $36::INTEGER
-    OFFSET $37)
-  AND checkpoints.ordinal % $38::BIGINT != $39::BIGINT
-  AND checkpoints.occurred_at < $40::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-            kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.tenant = $1::VARCHAR
-          AND kept.thread_id = $2::VARCHAR
-          AND kept.namespace = $3::VARCHAR
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $22::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.tenant = $1::VARCHAR
-              AND newest.thread_id = $2::VARCHAR
-              AND newest.namespace = $3::VARCHAR
-              AND newest.checkpoint_id != $22::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $41::INTEGER
-              OFFSET $37)
-            AND kept.ordinal % $38::BIGINT != $42::BIGINT
-            AND kept.occurred_at < $40::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-            below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.tenant = $1::VARCHAR
-          AND below.thread_id = $2::VARCHAR
-          AND below.namespace = $3::VARCHAR
-          AND below.checkpoint_id = $34::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-        FROM held
-        JOIN checkpoints ON checkpoints.tenant = held.tenant
-        AND checkpoints.thread_id = held.thread_id
-        AND checkpoints.namespace = held.namespace
-        AND checkpoints.checkpoint_id = held.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT held.checkpoint_id
-      FROM held))
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=begin, expected=any, parent=False, retain=False)
-WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal,
-      epoch, head_id, meta, created_at, updated_at, expires_at)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END, $23::BIGINT, $22::VARCHAR, $24::JSONB, $25::TIMESTAMP WITH TIME ZONE,
-      $25::TIMESTAMP WITH TIME ZONE, $26::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (tenant, thread_id, namespace)
-  DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
-    version = (threads.version + $28::BIGINT),
-    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
-  ELSE threads.epoch END, head_id = $22::VARCHAR, previous_id = threads.head_id, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
-    expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
-  WHERE threads.expires_at IS NULL
-  OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
-    $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
-    $34::VARCHAR AS rests_on, nullif(coalesce($35::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($35::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
-    stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $33::TIMESTAMP WITH TIME ZONE, rests_on = $34::VARCHAR)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=begin, expected=none, parent=False, retain=True)
-WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal,
-      epoch, head_id, meta, created_at, updated_at, expires_at)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END, $23::BIGINT, $22::VARCHAR, $24::JSONB, $25::TIMESTAMP WITH TIME ZONE,
-      $25::TIMESTAMP WITH TIME ZONE, $26::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (tenant, thread_id, namespace)
-  DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
-    version = (threads.version + $28::BIGINT),
-    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
-  ELSE threads.epoch END, head_id = $22::VARCHAR, previous_id = threads.head_id, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
-    expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
-    $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
-    $34::VARCHAR AS rests_on, nullif(coalesce($35::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($35::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
-    stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $33::TIMESTAMP WITH TIME ZONE, rests_on = $34::VARCHAR),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $36::INTEGER
-    OFFSET $37)
-  AND checkpoints.ordinal % $38::BIGINT != $39::BIGINT
-  AND checkpoints.occurred_at < $40::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-            kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.tenant = $1::VARCHAR
-          AND kept.thread_id = $2::VARCHAR
-          AND kept.namespace = $3::VARCHAR
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $22::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.tenant = $1::VARCHAR
-              AND newest.thread_id = $2::VARCHAR
-              AND newest.namespace = $3::VARCHAR
-              AND newest.checkpoint_id != $22::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $41::INTEGER
-              OFFSET $37)
-            AND kept.ordinal % $38::BIGINT != $42::BIGINT
-            AND kept.occurred_at < $40::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-            below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.tenant = $1::VARCHAR
-          AND below.thread_id = $2::VARCHAR
-          AND below.namespace = $3::VARCHAR
-          AND below.checkpoint_id = $34::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-        FROM held
-        JOIN checkpoints ON checkpoints.tenant = held.tenant
-        AND checkpoints.thread_id = held.thread_id
-        AND checkpoints.namespace = held.namespace
-        AND checkpoints.checkpoint_id = held.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT held.checkpoint_id
-      FROM held))
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=begin, expected=none, parent=False, retain=False)
-WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal,
-      epoch, head_id, meta, created_at, updated_at, expires_at)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END, $23::BIGINT, $22::VARCHAR, $24::JSONB, $25::TIMESTAMP WITH TIME ZONE,
-      $25::TIMESTAMP WITH TIME ZONE, $26::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (tenant, thread_id, namespace)
-  DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
-    version = (threads.version + $28::BIGINT),
-    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
-  ELSE threads.epoch END, head_id = $22::VARCHAR, previous_id = threads.head_id, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
-    expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NULL
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
-    $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
-    $34::VARCHAR AS rests_on, nullif(coalesce($35::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($35::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
-    stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $33::TIMESTAMP WITH TIME ZONE, rests_on = $34::VARCHAR)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=begin, expected=alive, parent=False, retain=True)
-WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal,
-      epoch, head_id, meta, created_at, updated_at, expires_at)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END, $23::BIGINT, $22::VARCHAR, $24::JSONB, $25::TIMESTAMP WITH TIME ZONE,
-      $25::TIMESTAMP WITH TIME ZONE, $26::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (tenant, thread_id, namespace)
-  DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
-    version = (threads.version + $28::BIGINT),
-    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
-  ELSE threads.epoch END, head_id = $22::VARCHAR, previous_id = threads.head_id, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
-    expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE)
-  AND threads.deleted_at IS NULL
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
-    $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
-    $34::VARCHAR AS rests_on, nullif(coalesce($35::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($35::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
-    stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $33::TIMESTAMP WITH TIME ZONE, rests_on = $34::VARCHAR),
-retained AS (DELETE FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.checkpoint_id != $22::VARCHAR
-  AND checkpoints.seq <= (
-    SELECT newest.seq
-    FROM checkpoints AS newest
-    WHERE newest.tenant = $1::VARCHAR
-    AND newest.thread_id = $2::VARCHAR
-    AND newest.namespace = $3::VARCHAR
-    AND newest.checkpoint_id != $22::VARCHAR
-    ORDER BY newest.seq DESC
-    LIMIT $36::INTEGER
-    OFFSET $37)
-  AND checkpoints.ordinal % $38::BIGINT != $39::BIGINT
-  AND checkpoints.occurred_at < $40::TIMESTAMP WITH TIME ZONE
-  AND (checkpoints.checkpoint_id NOT IN (
-      WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-        SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-          rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-        FROM (
-          SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-            kept.rests_on AS checkpoint_id
-          FROM checkpoints AS kept
-          WHERE kept.tenant = $1::VARCHAR
-          AND kept.thread_id = $2::VARCHAR
-          AND kept.namespace = $3::VARCHAR
-          AND kept.rests_on IS NOT NULL
-          AND NOT (kept.checkpoint_id != $22::VARCHAR
-            AND kept.seq <= (
-              SELECT newest.seq
-              FROM checkpoints AS newest
-              WHERE newest.tenant = $1::VARCHAR
-              AND newest.thread_id = $2::VARCHAR
-              AND newest.namespace = $3::VARCHAR
-              AND newest.checkpoint_id != $22::VARCHAR
-              ORDER BY newest.seq DESC
-              LIMIT $41::INTEGER
-              OFFSET $37)
-            AND kept.ordinal % $38::BIGINT != $42::BIGINT
-            AND kept.occurred_at < $40::TIMESTAMP WITH TIME ZONE)
-          UNION ALL
-          SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-            below.checkpoint_id AS checkpoint_id
-          FROM checkpoints AS below
-          WHERE below.tenant = $1::VARCHAR
-          AND below.thread_id = $2::VARCHAR
-          AND below.namespace = $3::VARCHAR
-          AND below.checkpoint_id = $34::VARCHAR) AS rested_on
-        UNION
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-        FROM held
-        JOIN checkpoints ON checkpoints.tenant = held.tenant
-        AND checkpoints.thread_id = held.thread_id
-        AND checkpoints.namespace = held.namespace
-        AND checkpoints.checkpoint_id = held.checkpoint_id
-        WHERE checkpoints.rests_on IS NOT NULL)
-      SELECT held.checkpoint_id
-      FROM held))
-  AND (EXISTS (
-      SELECT head.seq
-      FROM head)))
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.appending.save(first=begin, expected=alive, parent=False, retain=False)
-WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal,
-      epoch, head_id, meta, created_at, updated_at, expires_at)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, CASE
-    WHEN (EXISTS (
-        SELECT 1
-        FROM checkpoints AS known
-        WHERE known.tenant = $1::VARCHAR
-        AND known.thread_id = $2::VARCHAR
-        AND known.namespace = $3::VARCHAR
-        AND known.checkpoint_id = $22::VARCHAR)) THEN 0
-    ELSE 1 END, $23::BIGINT, $22::VARCHAR, $24::JSONB, $25::TIMESTAMP WITH TIME ZONE,
-      $25::TIMESTAMP WITH TIME ZONE, $26::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (tenant, thread_id, namespace)
-  DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
-    version = (threads.version + $28::BIGINT),
-    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $29::BIGINT
-  ELSE threads.epoch END, head_id = $22::VARCHAR, previous_id = threads.head_id, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $25::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $25::TIMESTAMP WITH TIME ZONE,
-    expires_at = $26::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $25::TIMESTAMP WITH TIME ZONE)
-  AND threads.deleted_at IS NULL
-  RETURNING threads.next_seq - 1 AS seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal AS ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head
-  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $22::VARCHAR AS checkpoint_id, $30::VARCHAR AS run_id, $31::JSONB AS meta,
-    $10::BIGINT AS raw_size, $32::BIGINT AS stored_size,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $33::TIMESTAMP WITH TIME ZONE AS created_at,
-    $34::VARCHAR AS rests_on, nullif(coalesce($35::VARCHAR, head.previous_id),
-      $22::VARCHAR) AS parent_id, head.seq AS seq, head.ordinal AS ordinal
-  FROM head
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET parent_id = nullif(coalesce($35::VARCHAR, checkpoints.parent_id), $22::VARCHAR),
-    seq = excluded.seq, run_id = $30::VARCHAR, meta = $31::JSONB, raw_size = $10::BIGINT,
-    stored_size = $32::BIGINT, occurred_at = $17::TIMESTAMP WITH TIME ZONE,
-    created_at = $33::TIMESTAMP WITH TIME ZONE, rests_on = $34::VARCHAR)
-SELECT head.seq, head.version, head.epoch, head.previous_id
-FROM head
-
--- log.copying.copy_head()
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
-    previous_id, meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
-SELECT threads.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
-  $3::BIGINT AS next_seq, $4::BIGINT AS version, (
-  SELECT coalesce(max(checkpoints.ordinal), 0) AS coalesce_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = $5::VARCHAR
-  AND checkpoints.thread_id = $6::VARCHAR
-  AND checkpoints.namespace = $7::VARCHAR
-  AND checkpoints.seq <= $8::BIGINT) AS last_ordinal, $9::BIGINT AS epoch, $10::VARCHAR AS head_id,
-  NULL AS previous_id, threads.meta AS meta, threads.thread_id AS forked_thread,
-  $8::BIGINT AS forked_seq, $11::TIMESTAMP WITH TIME ZONE AS created_at,
-  $11::TIMESTAMP WITH TIME ZONE AS updated_at, threads.expires_at AS expires_at, NULL AS deleted_at
-FROM threads
-WHERE threads.tenant = $5::VARCHAR
-AND threads.thread_id = $6::VARCHAR
-AND threads.namespace = $7::VARCHAR
-
--- log.copying.copy_rows(table=checkpoints)
-INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at, ordinal, rests_on)
-SELECT checkpoints.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
-  checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
-  checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
-  checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
-  checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at,
-  checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on
-FROM checkpoints
-WHERE checkpoints.tenant = $3::VARCHAR
-AND checkpoints.thread_id = $4::VARCHAR
-AND checkpoints.namespace = $5::VARCHAR
-AND checkpoints.seq <= $6::BIGINT
-
--- log.copying.copy_rows(table=deltas)
-INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
-    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-    stored_at, payload)
-SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
-  deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
-  deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-  deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-  deltas.checksum AS checksum, deltas.label AS label, deltas.sort_key AS sort_key,
-  deltas.status AS status, deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
-  deltas.stored_at AS stored_at, deltas.payload AS payload
-FROM deltas
-WHERE deltas.tenant = $3::VARCHAR
-AND deltas.thread_id = $4::VARCHAR
-AND deltas.namespace = $5::VARCHAR
-AND deltas.seq <= $6::BIGINT
-
--- log.copying.copy_rows(table=others)
-INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
-    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-    stored_at, payload)
-SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
-  deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
-  deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-  deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-  deltas.checksum AS checksum, deltas.label AS label, deltas.sort_key AS sort_key,
-  deltas.status AS status, deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
-  deltas.stored_at AS stored_at, deltas.payload AS payload
-FROM deltas
-WHERE deltas.tenant = $3::VARCHAR
-AND deltas.thread_id = $4::VARCHAR
-AND deltas.namespace = $5::VARCHAR
-AND deltas.seq <= $6::BIGINT
-AND (deltas.kind NOT IN ('write'))
-
--- log.copying.copy_rows(table=writes)
-INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
-    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-    stored_at, payload)
-SELECT deltas.tenant AS tenant, $1::VARCHAR AS thread_id, $2::VARCHAR AS namespace,
-  deltas.seq AS seq, deltas.kind AS kind, deltas.entry_key AS entry_key,
-  deltas.parent_seq AS parent_seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
-  deltas.since_bytes AS since_bytes, deltas.raw_size AS raw_size, deltas.codec AS codec,
-  deltas.checksum AS checksum, deltas.label AS label, deltas.sort_key AS sort_key,
-  deltas.status AS status, deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
-  deltas.stored_at AS stored_at, deltas.payload AS payload
-FROM deltas
-WHERE deltas.tenant = $3::VARCHAR
-AND deltas.thread_id = $4::VARCHAR
-AND deltas.namespace = $5::VARCHAR
-AND deltas.kind IN ('write')
-AND deltas.label IN (
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.tenant = $3::VARCHAR
-  AND checkpoints.thread_id = $4::VARCHAR
-  AND checkpoints.namespace = $5::VARCHAR
-  AND checkpoints.seq <= $6::BIGINT)
-
--- log.copying.has_entry()
-SELECT deltas.seq
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.seq = $4::BIGINT
-AND deltas.kind IN ('entry')
-
--- log.copying.holds_anything()
-SELECT deltas.seq
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND ((deltas.kind NOT IN ('snapshot', 'delta'))
-  OR (EXISTS (
-      SELECT checkpoints.seq
-      FROM checkpoints
-      WHERE checkpoints.tenant = $1::VARCHAR
-      AND checkpoints.thread_id = $2::VARCHAR
-      AND checkpoints.namespace = $3::VARCHAR
-      AND checkpoints.seq = deltas.seq)))
-LIMIT $4::INTEGER
-
--- log.copying.last_write()
-SELECT max(deltas.seq) AS seq
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('write')
-AND deltas.label IN (
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = $2::VARCHAR
-  AND checkpoints.namespace = $3::VARCHAR
-  AND checkpoints.seq <= $4::BIGINT)
-
--- log.copying.newest_until()
-SELECT checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.seq <= $4::BIGINT
-ORDER BY checkpoints.seq DESC
-LIMIT $5::INTEGER
-
--- log.copying.read_position()
-SELECT checkpoints.seq
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.checkpoint_id = $4::VARCHAR
-
--- log.entering.allot()
-UPDATE threads
-SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
-  epoch=(threads.epoch + $3::BIGINT), updated_at=$4::TIMESTAMP WITH TIME ZONE,
-  expires_at=$5::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $6::VARCHAR
-AND threads.thread_id = $7::VARCHAR
-AND threads.namespace = $8::VARCHAR
-RETURNING threads.next_seq, threads.version, threads.epoch
-
--- log.entering.append_entries(expected=any)
-WITH e_rows AS (
-  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.raw_size AS raw_size,
-    e_given.codec AS codec, e_given.checksum AS checksum, e_given.search_text AS search_text,
-    e_given.occurred_at AS occurred_at, e_given.payload AS payload
-  FROM unnest($5::BIGINT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[], $9::BIGINT[], $10::TEXT[],
-      $11::TIMESTAMP WITH TIME ZONE[], $12::BYTEA[]) AS e_given(back, entry_key, raw_size, codec,
-      checksum, search_text, occurred_at, payload)),
-head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta,
-      created_at, updated_at, expires_at)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $13::BIGINT, $14::BIGINT, $15::BIGINT, $16::JSONB,
-      $17::TIMESTAMP WITH TIME ZONE, $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (tenant, thread_id, namespace)
-  DO UPDATE SET next_seq = (threads.next_seq + $19::BIGINT),
-    version = (threads.version + $20::BIGINT), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $21::BIGINT
-  ELSE threads.epoch END, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
-    expires_at = $18::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
-  WHERE threads.expires_at IS NULL
-  OR threads.expires_at > $22::TIMESTAMP WITH TIME ZONE
-  RETURNING threads.next_seq, threads.version, threads.epoch),
-put AS (INSERT INTO deltas (tenant, thread_id, namespace, depth, since_bytes, status, kind,
-      stored_at, entry_key, raw_size, codec, checksum, search_text, occurred_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace, 0 AS depth,
-    0 AS since_bytes, 0 AS status, 'entry' AS kind, $4::TIMESTAMP WITH TIME ZONE AS stored_at,
-    e_rows.entry_key AS entry_key, e_rows.raw_size AS raw_size, e_rows.codec AS codec,
-    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
-    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
-  FROM e_rows
-  JOIN head ON true)
-SELECT head.next_seq, head.version, head.epoch
-FROM head
-
--- log.entering.append_entries(expected=none)
-WITH e_rows AS (
-  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.raw_size AS raw_size,
-    e_given.codec AS codec, e_given.checksum AS checksum, e_given.search_text AS search_text,
-    e_given.occurred_at AS occurred_at, e_given.payload AS payload
-  FROM unnest($5::BIGINT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[], $9::BIGINT[], $10::TEXT[],
-      $11::TIMESTAMP WITH TIME ZONE[], $12::BYTEA[]) AS e_given(back, entry_key, raw_size, codec,
-      checksum, search_text, occurred_at, payload)),
-head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta,
-      created_at, updated_at, expires_at)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $13::BIGINT, $14::BIGINT, $15::BIGINT, $16::JSONB,
-      $17::TIMESTAMP WITH TIME ZONE, $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (tenant, thread_id, namespace)
-  DO UPDATE SET next_seq = (threads.next_seq + $19::BIGINT),
-    version = (threads.version + $20::BIGINT), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $21::BIGINT
-  ELSE threads.epoch END, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
-    expires_at = $18::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $22::TIMESTAMP WITH TIME ZONE)
-  AND threads.deleted_at IS NOT NULL
-  RETURNING threads.next_seq, threads.version, threads.epoch),
-put AS (INSERT INTO deltas (tenant, thread_id, namespace, depth, since_bytes, status, kind,
-      stored_at, entry_key, raw_size, codec, checksum, search_text, occurred_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace, 0 AS depth,
-    0 AS since_bytes, 0 AS status, 'entry' AS kind, $4::TIMESTAMP WITH TIME ZONE AS stored_at,
-    e_rows.entry_key AS entry_key, e_rows.raw_size AS raw_size, e_rows.codec AS codec,
-    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
-    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
-  FROM e_rows
-  JOIN head ON true)
-SELECT head.next_seq, head.version, head.epoch
-FROM head
-
--- log.entering.append_entries(expected=version)
-WITH e_rows AS (
-  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.raw_size AS raw_size,
-    e_given.codec AS codec, e_given.checksum AS checksum, e_given.search_text AS search_text,
-    e_given.occurred_at AS occurred_at, e_given.payload AS payload
-  FROM unnest($5::BIGINT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[], $9::BIGINT[], $10::TEXT[],
-      $11::TIMESTAMP WITH TIME ZONE[], $12::BYTEA[]) AS e_given(back, entry_key, raw_size, codec,
-      checksum, search_text, occurred_at, payload)),
-head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $13::BIGINT), version=(threads.version + $14::BIGINT),
-    updated_at=$15::TIMESTAMP WITH TIME ZONE, expires_at=$16::TIMESTAMP WITH TIME ZONE
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
-  AND threads.version = $18::BIGINT
-  RETURNING threads.next_seq, threads.version, threads.epoch),
-put AS (INSERT INTO deltas (tenant, thread_id, namespace, depth, since_bytes, status, kind,
-      stored_at, entry_key, raw_size, codec, checksum, search_text, occurred_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace, 0 AS depth,
-    0 AS since_bytes, 0 AS status, 'entry' AS kind, $4::TIMESTAMP WITH TIME ZONE AS stored_at,
-    e_rows.entry_key AS entry_key, e_rows.raw_size AS raw_size, e_rows.codec AS codec,
-    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
-    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
-  FROM e_rows
-  JOIN head ON true)
-SELECT head.next_seq, head.version, head.epoch
-FROM head
-
--- log.entering.begin_log(expected=any)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
-    updated_at, expires_at)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::JSONB,
-    $8::TIMESTAMP WITH TIME ZONE, $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE)
-ON CONFLICT (tenant, thread_id, namespace)
-DO UPDATE SET next_seq = (threads.next_seq + $10::BIGINT),
-  version = (threads.version + $11::BIGINT), epoch = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $12::BIGINT
-ELSE threads.epoch END, created_at = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN $8::TIMESTAMP WITH TIME ZONE
-ELSE threads.created_at END, updated_at = $8::TIMESTAMP WITH TIME ZONE,
-  expires_at = $9::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
-WHERE threads.expires_at IS NULL
-OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE
-RETURNING threads.next_seq, threads.version, threads.epoch
-
--- log.entering.begin_log(expected=none)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
-    updated_at, expires_at)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::JSONB,
-    $8::TIMESTAMP WITH TIME ZONE, $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE)
-ON CONFLICT (tenant, thread_id, namespace)
-DO UPDATE SET next_seq = (threads.next_seq + $10::BIGINT),
-  version = (threads.version + $11::BIGINT), epoch = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $12::BIGINT
-ELSE threads.epoch END, created_at = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN $8::TIMESTAMP WITH TIME ZONE
-ELSE threads.created_at END, updated_at = $8::TIMESTAMP WITH TIME ZONE,
-  expires_at = $9::TIMESTAMP WITH TIME ZONE, deleted_at = NULL
-WHERE (threads.expires_at IS NULL
-  OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-AND threads.deleted_at IS NOT NULL
-RETURNING threads.next_seq, threads.version, threads.epoch
-
--- log.entering.find_keys()
+-- log.append.find_keys()
 SELECT deltas.entry_key, deltas.seq
 FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
+WHERE deltas.log_id = $1::UUID
 AND deltas.entry_key IN (
   SELECT listed.entry_key
   FROM (
     SELECT (each.value ->> 0) COLLATE "C" AS entry_key
-    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed)
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- log.entering.put_entries()
+-- log.append.forget_names()
+DELETE FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id != $2::VARCHAR
+AND checkpoints.seq <= (
+  SELECT newest.seq
+  FROM checkpoints AS newest
+  WHERE newest.log_id = $1::UUID
+  AND newest.checkpoint_id != $2::VARCHAR
+  ORDER BY newest.seq DESC
+  LIMIT $3::INTEGER
+  OFFSET $4)
+AND checkpoints.ordinal % $5::BIGINT != 0
+AND checkpoints.occurred_at < $6::TIMESTAMP WITH TIME ZONE
+AND (checkpoints.checkpoint_id NOT IN (
+    WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+      SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+      FROM (
+        SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+        FROM checkpoints AS kept
+        WHERE kept.log_id = $1::UUID
+        AND kept.rests_on IS NOT NULL
+        AND NOT (kept.checkpoint_id != $2::VARCHAR
+          AND kept.seq <= (
+            SELECT newest.seq
+            FROM checkpoints AS newest
+            WHERE newest.log_id = $1::UUID
+            AND newest.checkpoint_id != $2::VARCHAR
+            ORDER BY newest.seq DESC
+            LIMIT $7::INTEGER
+            OFFSET $4)
+          AND kept.ordinal % $5::BIGINT != 0
+          AND kept.occurred_at < $6::TIMESTAMP WITH TIME ZONE)
+        UNION ALL
+        SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+        FROM checkpoints AS below
+        WHERE below.log_id = $1::UUID
+        AND below.checkpoint_id = $8::VARCHAR) AS rested_on
+      UNION
+      SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+      FROM needed
+      JOIN checkpoints ON checkpoints.log_id = needed.log_id
+      AND checkpoints.checkpoint_id = needed.checkpoint_id
+      WHERE checkpoints.rests_on IS NOT NULL)
+    SELECT needed.checkpoint_id
+    FROM needed))
+
+-- log.append.put_checkpoint()
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, nullif(coalesce($5::VARCHAR, $6::VARCHAR),
+      $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::VARCHAR, $10::JSONB, $11::BIGINT, $12::BIGINT,
+    $13::TIMESTAMP WITH TIME ZONE, $14::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (log_id, checkpoint_id)
+DO UPDATE SET seq = $2::BIGINT, parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id),
+    $4::VARCHAR), rests_on = $8::VARCHAR, run_id = $9::VARCHAR, meta = $10::JSONB,
+  raw_size = $11::BIGINT, stored_size = $12::BIGINT, occurred_at = $13::TIMESTAMP WITH TIME ZONE,
+  created_at = $14::TIMESTAMP WITH TIME ZONE
+
+-- log.append.put_entries()
 WITH e_rows AS (
-  SELECT e_given.entry_key AS entry_key, e_given.raw_size AS raw_size, e_given.codec AS codec,
-    e_given.checksum AS checksum, e_given.search_text AS search_text,
-    e_given.occurred_at AS occurred_at, e_given.payload AS payload, e_given.seq AS seq
-  FROM unnest($5::TEXT[], $6::BIGINT[], $7::TEXT[], $8::BIGINT[], $9::TEXT[],
-      $10::TIMESTAMP WITH TIME ZONE[], $11::BYTEA[], $12::BIGINT[]) AS e_given(entry_key, raw_size,
-      codec, checksum, search_text, occurred_at, payload, seq))
-INSERT INTO deltas (tenant, thread_id, namespace, depth, since_bytes, status, kind, stored_at,
-    entry_key, raw_size, codec, checksum, search_text, occurred_at, payload, seq)
-SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace, 0 AS depth,
-  0 AS since_bytes, 0 AS status, 'entry' AS kind, $4::TIMESTAMP WITH TIME ZONE AS stored_at,
-  e_rows.entry_key AS entry_key, e_rows.raw_size AS raw_size, e_rows.codec AS codec,
+  SELECT e_given.entry_key AS entry_key, e_given.codec AS codec, e_given.checksum AS checksum,
+    e_given.search_text AS search_text, e_given.occurred_at AS occurred_at,
+    e_given.payload AS payload, e_given.seq AS seq
+  FROM unnest($4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::TEXT[], $8::TIMESTAMP WITH TIME ZONE[],
+      $9::BYTEA[], $10::BIGINT[]) AS e_given(entry_key, codec, checksum, search_text, occurred_at,
+      payload, seq))
+INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+    search_text, occurred_at, payload, seq)
+SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+  $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
   e_rows.checksum AS checksum, e_rows.search_text AS search_text,
   e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, e_rows.seq AS seq
 FROM e_rows
 
--- log.entries.count_entries()
+-- log.append.put_new_entries(condition=any)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
+      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
+      search_text, occurred_at, payload)),
+head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $14::BIGINT,
+      $15::BIGINT, $16::BIGINT, NULL, $17::JSONB, $18::TIMESTAMP WITH TIME ZONE,
+      $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE, $20::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $21::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $22::BIGINT
+  ELSE threads.epoch END, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $18::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $18::TIMESTAMP WITH TIME ZONE,
+    active_at = $19::TIMESTAMP WITH TIME ZONE, expires_at = $20::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $18::TIMESTAMP WITH TIME ZONE)
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+      search_text, occurred_at, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.put_new_entries(condition=none)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
+      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
+      search_text, occurred_at, payload)),
+head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $14::BIGINT,
+      $15::BIGINT, $16::BIGINT, NULL, $17::JSONB, $18::TIMESTAMP WITH TIME ZONE,
+      $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE, $20::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $21::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $22::BIGINT
+  ELSE threads.epoch END, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $18::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $18::TIMESTAMP WITH TIME ZONE,
+    active_at = $19::TIMESTAMP WITH TIME ZONE, expires_at = $20::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $18::TIMESTAMP WITH TIME ZONE)
+  AND threads.deleted_at IS NOT NULL
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+      search_text, occurred_at, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.put_new_entries(condition=version)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
+      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
+      search_text, occurred_at, payload)),
+head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $12::BIGINT),
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.version = $16::BIGINT
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+      search_text, occurred_at, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.put_row(of=state)
+INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
+    search_text, payload)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::BIGINT, $6::INTEGER, $7::SMALLINT,
+    $8::VARCHAR, $9::BIGINT, $10::VARCHAR, $11::BYTEA)
+
+-- log.append.put_row(of=entry)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
+    occurred_at, stored_at, payload)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, 'entry', $4::VARCHAR, 0, $5::VARCHAR, $6::BIGINT,
+    $7::VARCHAR, $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA)
+
+-- log.append.put_row(of=write)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
+    checksum, stored_at, payload)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, 'write', $4::VARCHAR, $5::VARCHAR, 0, $6::SMALLINT,
+    $7::VARCHAR, $8::BIGINT, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA)
+
+-- log.append.put_write()
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $10::VARCHAR, $11::VARCHAR, ($12::BIGINT + 1), $13::BIGINT,
+      $14::BIGINT, $15::BIGINT, NULL, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $12::BIGINT),
+    updated_at = $17::TIMESTAMP WITH TIME ZONE, active_at = $18::TIMESTAMP WITH TIME ZONE
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND (threads.deleted_at IS NULL
+    OR threads.deleted_at < $20::TIMESTAMP WITH TIME ZONE)
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, entry_key, label, overwrites, codec, checksum,
+      stored_at, payload, kind, depth, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS entry_key, $4::VARCHAR AS label,
+    $5::SMALLINT AS overwrites, $6::VARCHAR AS codec, $7::BIGINT AS checksum,
+    $8::TIMESTAMP WITH TIME ZONE AS stored_at, $9::BYTEA AS payload, 'write' AS kind, 0 AS depth,
+    head.next_seq - 1 AS seq
+  FROM head)
+SELECT head.next_seq - 1 AS seq
+FROM head
+
+-- log.append.save(first=allot, condition=any, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $16::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::BIGINT AS raw_size,
+    $21::BIGINT AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
+    raw_size = $20::BIGINT, stored_size = $21::BIGINT, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
+    created_at = $23::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $24::INTEGER
+    OFFSET $25)
+  AND checkpoints.ordinal % $26::BIGINT != 0
+  AND checkpoints.occurred_at < $27::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $28::INTEGER
+              OFFSET $25)
+            AND kept.ordinal % $26::BIGINT != 0
+            AND kept.occurred_at < $27::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $17::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=allot, condition=any, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $16::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::BIGINT AS raw_size,
+    $21::BIGINT AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
+    raw_size = $20::BIGINT, stored_size = $21::BIGINT, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
+    created_at = $23::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=allot, condition=any, parent=False, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::BIGINT AS raw_size,
+    $20::BIGINT AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $16::VARCHAR, run_id = $17::VARCHAR, meta = $18::JSONB,
+    raw_size = $19::BIGINT, stored_size = $20::BIGINT, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
+    created_at = $22::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $24::INTEGER
+    OFFSET $25)
+  AND checkpoints.ordinal % $26::BIGINT != 0
+  AND checkpoints.occurred_at < $27::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $28::INTEGER
+              OFFSET $25)
+            AND kept.ordinal % $26::BIGINT != 0
+            AND kept.occurred_at < $27::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $16::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=allot, condition=any, parent=False, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::BIGINT AS raw_size,
+    $20::BIGINT AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $16::VARCHAR, run_id = $17::VARCHAR, meta = $18::JSONB,
+    raw_size = $19::BIGINT, stored_size = $20::BIGINT, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
+    created_at = $22::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=allot, condition=none, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $16::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::BIGINT AS raw_size,
+    $21::BIGINT AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
+    raw_size = $20::BIGINT, stored_size = $21::BIGINT, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
+    created_at = $23::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $24::INTEGER
+    OFFSET $25)
+  AND checkpoints.ordinal % $26::BIGINT != 0
+  AND checkpoints.occurred_at < $27::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $28::INTEGER
+              OFFSET $25)
+            AND kept.ordinal % $26::BIGINT != 0
+            AND kept.occurred_at < $27::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $17::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=allot, condition=none, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $16::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::BIGINT AS raw_size,
+    $21::BIGINT AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
+    raw_size = $20::BIGINT, stored_size = $21::BIGINT, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
+    created_at = $23::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=allot, condition=none, parent=False, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::BIGINT AS raw_size,
+    $20::BIGINT AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $16::VARCHAR, run_id = $17::VARCHAR, meta = $18::JSONB,
+    raw_size = $19::BIGINT, stored_size = $20::BIGINT, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
+    created_at = $22::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $24::INTEGER
+    OFFSET $25)
+  AND checkpoints.ordinal % $26::BIGINT != 0
+  AND checkpoints.occurred_at < $27::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $28::INTEGER
+              OFFSET $25)
+            AND kept.ordinal % $26::BIGINT != 0
+            AND kept.occurred_at < $27::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $16::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=allot, condition=none, parent=False, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::BIGINT AS raw_size,
+    $20::BIGINT AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $16::VARCHAR, run_id = $17::VARCHAR, meta = $18::JSONB,
+    raw_size = $19::BIGINT, stored_size = $20::BIGINT, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
+    created_at = $22::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=allot, condition=newest, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $17::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::BIGINT AS raw_size,
+    $22::BIGINT AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($17::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($17::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
+    raw_size = $21::BIGINT, stored_size = $22::BIGINT, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
+    created_at = $24::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $25::INTEGER
+    OFFSET $26)
+  AND checkpoints.ordinal % $27::BIGINT != 0
+  AND checkpoints.occurred_at < $28::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $29::INTEGER
+              OFFSET $26)
+            AND kept.ordinal % $27::BIGINT != 0
+            AND kept.occurred_at < $28::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $18::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=allot, condition=newest, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $17::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::BIGINT AS raw_size,
+    $22::BIGINT AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($17::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($17::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
+    raw_size = $21::BIGINT, stored_size = $22::BIGINT, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
+    created_at = $24::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=allot, condition=newest, parent=False, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::BIGINT AS raw_size,
+    $21::BIGINT AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($24::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($24::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
+    raw_size = $20::BIGINT, stored_size = $21::BIGINT, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
+    created_at = $23::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $25::INTEGER
+    OFFSET $26)
+  AND checkpoints.ordinal % $27::BIGINT != 0
+  AND checkpoints.occurred_at < $28::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $29::INTEGER
+              OFFSET $26)
+            AND kept.ordinal % $27::BIGINT != 0
+            AND kept.occurred_at < $28::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $17::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=allot, condition=newest, parent=False, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::BIGINT AS raw_size,
+    $21::BIGINT AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($24::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($24::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
+    raw_size = $20::BIGINT, stored_size = $21::BIGINT, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
+    created_at = $23::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=based, condition=any, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $18::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::BIGINT AS raw_size,
+    $23::BIGINT AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
+    raw_size = $22::BIGINT, stored_size = $23::BIGINT, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
+    created_at = $25::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $26::INTEGER
+    OFFSET $27)
+  AND checkpoints.ordinal % $28::BIGINT != 0
+  AND checkpoints.occurred_at < $29::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $30::INTEGER
+              OFFSET $27)
+            AND kept.ordinal % $28::BIGINT != 0
+            AND kept.occurred_at < $29::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $19::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=based, condition=any, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $18::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::BIGINT AS raw_size,
+    $23::BIGINT AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
+    raw_size = $22::BIGINT, stored_size = $23::BIGINT, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
+    created_at = $25::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=based, condition=any, parent=False, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::BIGINT AS raw_size,
+    $22::BIGINT AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
+    raw_size = $21::BIGINT, stored_size = $22::BIGINT, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
+    created_at = $24::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $26::INTEGER
+    OFFSET $27)
+  AND checkpoints.ordinal % $28::BIGINT != 0
+  AND checkpoints.occurred_at < $29::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $30::INTEGER
+              OFFSET $27)
+            AND kept.ordinal % $28::BIGINT != 0
+            AND kept.occurred_at < $29::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $18::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=based, condition=any, parent=False, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::BIGINT AS raw_size,
+    $22::BIGINT AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
+    raw_size = $21::BIGINT, stored_size = $22::BIGINT, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
+    created_at = $24::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=based, condition=none, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $18::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::BIGINT AS raw_size,
+    $23::BIGINT AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
+    raw_size = $22::BIGINT, stored_size = $23::BIGINT, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
+    created_at = $25::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $26::INTEGER
+    OFFSET $27)
+  AND checkpoints.ordinal % $28::BIGINT != 0
+  AND checkpoints.occurred_at < $29::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $30::INTEGER
+              OFFSET $27)
+            AND kept.ordinal % $28::BIGINT != 0
+            AND kept.occurred_at < $29::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $19::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=based, condition=none, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $18::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::BIGINT AS raw_size,
+    $23::BIGINT AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
+    raw_size = $22::BIGINT, stored_size = $23::BIGINT, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
+    created_at = $25::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=based, condition=none, parent=False, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::BIGINT AS raw_size,
+    $22::BIGINT AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
+    raw_size = $21::BIGINT, stored_size = $22::BIGINT, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
+    created_at = $24::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $26::INTEGER
+    OFFSET $27)
+  AND checkpoints.ordinal % $28::BIGINT != 0
+  AND checkpoints.occurred_at < $29::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $30::INTEGER
+              OFFSET $27)
+            AND kept.ordinal % $28::BIGINT != 0
+            AND kept.occurred_at < $29::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $18::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=based, condition=none, parent=False, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.epoch = $16::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $17::BIGINT))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::BIGINT AS raw_size,
+    $22::BIGINT AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
+    raw_size = $21::BIGINT, stored_size = $22::BIGINT, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
+    created_at = $24::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=based, condition=newest, parent=True, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  AND threads.epoch = $17::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $18::BIGINT))
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $19::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $20::VARCHAR AS rests_on, $21::VARCHAR AS run_id, $22::JSONB AS meta, $23::BIGINT AS raw_size,
+    $24::BIGINT AS stored_size, $25::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $26::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($19::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($19::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $20::VARCHAR, run_id = $21::VARCHAR, meta = $22::JSONB,
+    raw_size = $23::BIGINT, stored_size = $24::BIGINT, occurred_at = $25::TIMESTAMP WITH TIME ZONE,
+    created_at = $26::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $27::INTEGER
+    OFFSET $28)
+  AND checkpoints.ordinal % $29::BIGINT != 0
+  AND checkpoints.occurred_at < $30::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $31::INTEGER
+              OFFSET $28)
+            AND kept.ordinal % $29::BIGINT != 0
+            AND kept.occurred_at < $30::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $20::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=based, condition=newest, parent=True, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  AND threads.epoch = $17::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $18::BIGINT))
+  AND (EXISTS (
+      SELECT 1
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.checkpoint_id = $19::VARCHAR))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $20::VARCHAR AS rests_on, $21::VARCHAR AS run_id, $22::JSONB AS meta, $23::BIGINT AS raw_size,
+    $24::BIGINT AS stored_size, $25::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $26::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($19::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($19::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $20::VARCHAR, run_id = $21::VARCHAR, meta = $22::JSONB,
+    raw_size = $23::BIGINT, stored_size = $24::BIGINT, occurred_at = $25::TIMESTAMP WITH TIME ZONE,
+    created_at = $26::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=based, condition=newest, parent=False, retain=True)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  AND threads.epoch = $17::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $18::BIGINT))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::BIGINT AS raw_size,
+    $23::BIGINT AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($26::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
+    raw_size = $22::BIGINT, stored_size = $23::BIGINT, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
+    created_at = $25::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $12::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $12::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $27::INTEGER
+    OFFSET $28)
+  AND checkpoints.ordinal % $29::BIGINT != 0
+  AND checkpoints.occurred_at < $30::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $12::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $12::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $31::INTEGER
+              OFFSET $28)
+            AND kept.ordinal % $29::BIGINT != 0
+            AND kept.occurred_at < $30::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $19::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=based, condition=newest, parent=False, retain=False)
+WITH head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
+    last_ordinal=(threads.last_ordinal + CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $12::VARCHAR)) THEN 0
+    ELSE 1 END), head_id=$12::VARCHAR, previous_id=threads.head_id,
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id = $16::VARCHAR
+  AND threads.epoch = $17::BIGINT
+  AND (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.seq = $4::BIGINT
+      AND deltas.checksum = $18::BIGINT))
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::BIGINT AS raw_size,
+    $23::BIGINT AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($26::VARCHAR, head.previous_id),
+      $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id),
+      $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
+    raw_size = $22::BIGINT, stored_size = $23::BIGINT, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
+    created_at = $25::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=begin, condition=any, parent=False, retain=True)
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
+    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $13::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
+  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::BIGINT AS raw_size,
+    $25::BIGINT AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
+      $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
+    raw_size = $24::BIGINT, stored_size = $25::BIGINT, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
+    created_at = $27::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $14::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $14::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $29::INTEGER
+    OFFSET $30)
+  AND checkpoints.ordinal % $31::BIGINT != 0
+  AND checkpoints.occurred_at < $32::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $14::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $14::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $33::INTEGER
+              OFFSET $30)
+            AND kept.ordinal % $31::BIGINT != 0
+            AND kept.occurred_at < $32::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $21::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=begin, condition=any, parent=False, retain=False)
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
+    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $13::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
+  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::BIGINT AS raw_size,
+    $25::BIGINT AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
+      $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
+    raw_size = $24::BIGINT, stored_size = $25::BIGINT, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
+    created_at = $27::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=begin, condition=none, parent=False, retain=True)
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
+    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $13::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
+  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::BIGINT AS raw_size,
+    $25::BIGINT AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
+      $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
+    raw_size = $24::BIGINT, stored_size = $25::BIGINT, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
+    created_at = $27::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $14::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $14::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $29::INTEGER
+    OFFSET $30)
+  AND checkpoints.ordinal % $31::BIGINT != 0
+  AND checkpoints.occurred_at < $32::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $14::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $14::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $33::INTEGER
+              OFFSET $30)
+            AND kept.ordinal % $31::BIGINT != 0
+            AND kept.occurred_at < $32::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $21::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=begin, condition=none, parent=False, retain=False)
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
+    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $13::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
+  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NULL
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::BIGINT AS raw_size,
+    $25::BIGINT AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
+      $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
+    raw_size = $24::BIGINT, stored_size = $25::BIGINT, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
+    created_at = $27::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=begin, condition=alive, parent=False, retain=True)
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
+    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $13::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
+  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND threads.deleted_at IS NULL
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::BIGINT AS raw_size,
+    $25::BIGINT AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
+      $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
+    raw_size = $24::BIGINT, stored_size = $25::BIGINT, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
+    created_at = $27::TIMESTAMP WITH TIME ZONE),
+retained AS (DELETE FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id != $14::VARCHAR
+  AND checkpoints.seq <= (
+    SELECT newest.seq
+    FROM checkpoints AS newest
+    WHERE newest.log_id = $1::UUID
+    AND newest.checkpoint_id != $14::VARCHAR
+    ORDER BY newest.seq DESC
+    LIMIT $29::INTEGER
+    OFFSET $30)
+  AND checkpoints.ordinal % $31::BIGINT != 0
+  AND checkpoints.occurred_at < $32::TIMESTAMP WITH TIME ZONE
+  AND (checkpoints.checkpoint_id NOT IN (
+      WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+        SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+        FROM (
+          SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+          FROM checkpoints AS kept
+          WHERE kept.log_id = $1::UUID
+          AND kept.rests_on IS NOT NULL
+          AND NOT (kept.checkpoint_id != $14::VARCHAR
+            AND kept.seq <= (
+              SELECT newest.seq
+              FROM checkpoints AS newest
+              WHERE newest.log_id = $1::UUID
+              AND newest.checkpoint_id != $14::VARCHAR
+              ORDER BY newest.seq DESC
+              LIMIT $33::INTEGER
+              OFFSET $30)
+            AND kept.ordinal % $31::BIGINT != 0
+            AND kept.occurred_at < $32::TIMESTAMP WITH TIME ZONE)
+          UNION ALL
+          SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+          FROM checkpoints AS below
+          WHERE below.log_id = $1::UUID
+          AND below.checkpoint_id = $21::VARCHAR) AS rested_on
+        UNION
+        SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+        FROM needed
+        JOIN checkpoints ON checkpoints.log_id = needed.log_id
+        AND checkpoints.checkpoint_id = needed.checkpoint_id
+        WHERE checkpoints.rests_on IS NOT NULL)
+      SELECT needed.checkpoint_id
+      FROM needed))
+  AND (EXISTS (
+      SELECT head.next_seq
+      FROM head)))
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save(first=begin, condition=alive, parent=False, retain=False)
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
+    WHEN (EXISTS (
+        SELECT 1
+        FROM checkpoints AS known
+        WHERE known.log_id = $1::UUID
+        AND known.checkpoint_id = $14::VARCHAR)) THEN 0
+    ELSE 1 END, $15::BIGINT, $14::VARCHAR, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $13::BIGINT),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $20::BIGINT
+  ELSE threads.epoch END, head_id = $14::VARCHAR, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $17::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $17::TIMESTAMP WITH TIME ZONE,
+    active_at = $18::TIMESTAMP WITH TIME ZONE, expires_at = $19::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND threads.deleted_at IS NULL
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS kind, $4::BIGINT AS base_seq,
+    $5::INTEGER AS depth, $6::SMALLINT AS radix, $7::VARCHAR AS codec, $8::BIGINT AS checksum,
+    $9::VARCHAR AS search_text, $10::BYTEA AS payload, head.next_seq - 1 AS seq
+  FROM head
+  WHERE set_config('gin_pending_list_limit', '384kB', true) IS NOT NULL),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::BIGINT AS raw_size,
+    $25::BIGINT AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
+      $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
+  FROM head
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
+      $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
+    raw_size = $24::BIGINT, stored_size = $25::BIGINT, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
+    created_at = $27::TIMESTAMP WITH TIME ZONE)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save_many(first=based)
+WITH r_rows AS (
+  SELECT r_given.log_id AS log_id, r_given.tenant AS tenant, r_given.checkpoint_id AS checkpoint_id,
+    r_given.parent_id AS parent_id, r_given.back AS back, r_given.base_checksum AS base_checksum,
+    r_given.kind AS kind, r_given.base_seq AS base_seq, r_given.depth AS depth,
+    r_given.radix AS radix, r_given.codec AS codec, r_given.checksum AS checksum,
+    r_given.search_text AS search_text, r_given.payload AS payload, r_given.rests_on AS rests_on,
+    r_given.run_id AS run_id, CAST(r_given.meta AS JSONB) AS meta, r_given.raw_size AS raw_size,
+    r_given.stored_size AS stored_size, r_given.occurred_at AS occurred_at,
+    r_given.created_at AS created_at
+  FROM unnest($1::UUID[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::BIGINT[], $6::BIGINT[], $7::TEXT[],
+      $8::BIGINT[], $9::INTEGER[], $10::SMALLINT[], $11::TEXT[], $12::BIGINT[], $13::TEXT[],
+      $14::BYTEA[], $15::TEXT[], $16::TEXT[], $17::TEXT[], $18::BIGINT[], $19::BIGINT[],
+      $20::TIMESTAMP WITH TIME ZONE[], $21::TIMESTAMP WITH TIME ZONE[]) AS r_given(log_id, tenant,
+      checkpoint_id, parent_id, back, base_checksum, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, rests_on, run_id, meta, raw_size, stored_size, occurred_at, created_at)),
+  "new" AS (
+  SELECT r_rows.log_id AS log_id, r_rows.back AS back
+  FROM r_rows
+  WHERE NOT (EXISTS (
+      SELECT checkpoints.seq
+      FROM checkpoints
+      WHERE checkpoints.log_id = r_rows.log_id
+      AND checkpoints.checkpoint_id = r_rows.checkpoint_id))),
+l_rows AS (
+  SELECT l_given.log_id AS log_id, l_given.tenant AS tenant, l_given.thread_id AS thread_id,
+    l_given.namespace AS namespace, l_given.epoch AS epoch, l_given.count AS count,
+    l_given.checkpoint_id AS checkpoint_id, l_given.now AS now, l_given.active_at AS active_at,
+    l_given.expires_at AS expires_at
+  FROM unnest($22::UUID[], $23::TEXT[], $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::BIGINT[],
+      $28::TEXT[], $29::TIMESTAMP WITH TIME ZONE[], $30::TIMESTAMP WITH TIME ZONE[],
+      $31::TIMESTAMP WITH TIME ZONE[]) AS l_given(log_id, tenant, thread_id, namespace, epoch, count,
+      checkpoint_id, now, active_at, expires_at)),
+sound AS (
+  SELECT r_rows.log_id AS log_id, count((
+      SELECT deltas.seq
+      FROM deltas
+      WHERE deltas.log_id = r_rows.log_id
+      AND deltas.seq = r_rows.base_seq
+      AND deltas.checksum = r_rows.base_checksum)) AS based
+  FROM r_rows
+  GROUP BY r_rows.log_id),
+head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + l_rows.count), version=(threads.version + l_rows.count),
+    last_ordinal=(threads.last_ordinal + (
+      SELECT count(*) AS count_1
+      FROM "new"
+      WHERE "new".log_id = l_rows.log_id)), head_id=l_rows.checkpoint_id, previous_id=threads.head_id,
+    updated_at=l_rows.now, active_at=l_rows.active_at, expires_at=l_rows.expires_at
+  FROM l_rows, sound
+  WHERE threads.log_id = l_rows.log_id
+  AND sound.log_id = l_rows.log_id
+  AND sound.based = l_rows.count
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > l_rows.now)
+  AND threads.epoch = l_rows.epoch
+  RETURNING threads.log_id, threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT r_rows.log_id AS log_id, r_rows.tenant AS tenant, r_rows.kind AS kind,
+    r_rows.base_seq AS base_seq, r_rows.depth AS depth, r_rows.radix AS radix, r_rows.codec AS codec,
+    r_rows.checksum AS checksum, r_rows.search_text AS search_text, r_rows.payload AS payload,
+    head.next_seq - r_rows.back AS seq
+  FROM r_rows
+  JOIN head ON head.log_id = r_rows.log_id),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT r_rows.log_id AS log_id, r_rows.tenant AS tenant, r_rows.checkpoint_id AS checkpoint_id,
+    r_rows.rests_on AS rests_on, r_rows.run_id AS run_id, r_rows.meta AS meta,
+    r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
+    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, coalesce(r_rows.parent_id,
+      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq, head.last_ordinal - (
+    SELECT count(*) AS count_2
+    FROM "new"
+    WHERE "new".log_id = r_rows.log_id
+    AND "new".back < r_rows.back) AS ordinal
+  FROM r_rows
+  JOIN head ON head.log_id = r_rows.log_id
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, rests_on = excluded.rests_on, run_id = excluded.run_id,
+    meta = excluded.meta, raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.log_id, head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.save_many(first=begin)
+WITH r_rows AS (
+  SELECT r_given.log_id AS log_id, r_given.tenant AS tenant, r_given.checkpoint_id AS checkpoint_id,
+    r_given.parent_id AS parent_id, r_given.back AS back, r_given.base_checksum AS base_checksum,
+    r_given.kind AS kind, r_given.base_seq AS base_seq, r_given.depth AS depth,
+    r_given.radix AS radix, r_given.codec AS codec, r_given.checksum AS checksum,
+    r_given.search_text AS search_text, r_given.payload AS payload, r_given.rests_on AS rests_on,
+    r_given.run_id AS run_id, CAST(r_given.meta AS JSONB) AS meta, r_given.raw_size AS raw_size,
+    r_given.stored_size AS stored_size, r_given.occurred_at AS occurred_at,
+    r_given.created_at AS created_at
+  FROM unnest($1::UUID[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::BIGINT[], $6::BIGINT[], $7::TEXT[],
+      $8::BIGINT[], $9::INTEGER[], $10::SMALLINT[], $11::TEXT[], $12::BIGINT[], $13::TEXT[],
+      $14::BYTEA[], $15::TEXT[], $16::TEXT[], $17::TEXT[], $18::BIGINT[], $19::BIGINT[],
+      $20::TIMESTAMP WITH TIME ZONE[], $21::TIMESTAMP WITH TIME ZONE[]) AS r_given(log_id, tenant,
+      checkpoint_id, parent_id, back, base_checksum, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, rests_on, run_id, meta, raw_size, stored_size, occurred_at, created_at)),
+  "new" AS (
+  SELECT r_rows.log_id AS log_id, r_rows.back AS back
+  FROM r_rows
+  WHERE NOT (EXISTS (
+      SELECT checkpoints.seq
+      FROM checkpoints
+      WHERE checkpoints.log_id = r_rows.log_id
+      AND checkpoints.checkpoint_id = r_rows.checkpoint_id))),
+l_rows AS (
+  SELECT l_given.log_id AS log_id, l_given.tenant AS tenant, l_given.thread_id AS thread_id,
+    l_given.namespace AS namespace, l_given.epoch AS epoch, l_given.count AS count,
+    l_given.checkpoint_id AS checkpoint_id, l_given.now AS now, l_given.active_at AS active_at,
+    l_given.expires_at AS expires_at
+  FROM unnest($23::UUID[], $24::TEXT[], $25::TEXT[], $26::TEXT[], $27::BIGINT[], $28::BIGINT[],
+      $29::TEXT[], $30::TIMESTAMP WITH TIME ZONE[], $31::TIMESTAMP WITH TIME ZONE[],
+      $32::TIMESTAMP WITH TIME ZONE[]) AS l_given(log_id, tenant, thread_id, namespace, epoch, count,
+      checkpoint_id, now, active_at, expires_at)),
+head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  SELECT l_rows.log_id AS log_id, l_rows.tenant AS tenant, l_rows.thread_id AS thread_id,
+    l_rows.namespace AS namespace, l_rows.count + 1 AS next_seq, l_rows.count AS version, (
+    SELECT count(*) AS count_1
+    FROM "new"
+    WHERE "new".log_id = l_rows.log_id) AS last_ordinal, l_rows.epoch AS epoch,
+    l_rows.checkpoint_id AS head_id, $22::JSONB AS meta, l_rows.now AS created_at,
+    l_rows.now AS updated_at, l_rows.active_at AS active_at, l_rows.expires_at AS expires_at
+  FROM l_rows
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + excluded.version),
+    version = (threads.version + excluded.version),
+    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $33::BIGINT
+  ELSE threads.epoch END, head_id = excluded.head_id, previous_id = threads.head_id, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN excluded.updated_at
+  ELSE threads.created_at END, updated_at = excluded.updated_at, active_at = excluded.active_at,
+    expires_at = excluded.expires_at, deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > excluded.updated_at)
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.log_id, threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, codec, checksum,
+      search_text, payload, seq)
+  SELECT r_rows.log_id AS log_id, r_rows.tenant AS tenant, r_rows.kind AS kind,
+    r_rows.base_seq AS base_seq, r_rows.depth AS depth, r_rows.radix AS radix, r_rows.codec AS codec,
+    r_rows.checksum AS checksum, r_rows.search_text AS search_text, r_rows.payload AS payload,
+    head.next_seq - r_rows.back AS seq
+  FROM r_rows
+  JOIN head ON head.log_id = r_rows.log_id),
+name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
+      stored_size, occurred_at, created_at, parent_id, seq, ordinal)
+  SELECT r_rows.log_id AS log_id, r_rows.tenant AS tenant, r_rows.checkpoint_id AS checkpoint_id,
+    r_rows.rests_on AS rests_on, r_rows.run_id AS run_id, r_rows.meta AS meta,
+    r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
+    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, coalesce(r_rows.parent_id,
+      head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq, head.last_ordinal - (
+    SELECT count(*) AS count_2
+    FROM "new"
+    WHERE "new".log_id = r_rows.log_id
+    AND "new".back < r_rows.back) AS ordinal
+  FROM r_rows
+  JOIN head ON head.log_id = r_rows.log_id
+  ON CONFLICT (log_id, checkpoint_id)
+  DO UPDATE SET seq = excluded.seq, rests_on = excluded.rests_on, run_id = excluded.run_id,
+    meta = excluded.meta, raw_size = excluded.raw_size, stored_size = excluded.stored_size,
+    occurred_at = excluded.occurred_at, created_at = excluded.created_at)
+SELECT head.log_id, head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.bulk_delete.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('entry')
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = deltas.tenant
-    AND threads.thread_id = deltas.thread_id
-    AND threads.namespace = deltas.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
-
--- log.entries.edit_entry()
-UPDATE deltas
-SET raw_size=$1::BIGINT, codec=$2::VARCHAR, checksum=$3::BIGINT, search_text=$4::VARCHAR,
-  payload=$5::BYTEA
-WHERE deltas.tenant = $6::VARCHAR
-AND deltas.thread_id = $7::VARCHAR
-AND deltas.namespace = $8::VARCHAR
-AND deltas.kind IN ('entry')
-AND deltas.seq = $9::BIGINT
-
--- log.entries.entries_changed()
-UPDATE threads
-SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT),
-  updated_at=$3::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $4::VARCHAR
-AND threads.thread_id = $5::VARCHAR
-AND threads.namespace = $6::VARCHAR
-
--- log.entries.read_entries(end=first, timed=True)
-SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('entry')
-AND deltas.seq > $4::BIGINT
-AND deltas.seq < $5::BIGINT
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = deltas.tenant
-    AND threads.thread_id = deltas.thread_id
-    AND threads.namespace = deltas.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)))
-AND deltas.occurred_at >= $7::TIMESTAMP WITH TIME ZONE
-AND deltas.occurred_at < $8::TIMESTAMP WITH TIME ZONE
-ORDER BY deltas.seq
-LIMIT $9
-
--- log.entries.read_entries(end=first, timed=False)
-SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('entry')
-AND deltas.seq > $4::BIGINT
-AND deltas.seq < $5::BIGINT
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = deltas.tenant
-    AND threads.thread_id = deltas.thread_id
-    AND threads.namespace = deltas.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)))
-ORDER BY deltas.seq
-LIMIT $7
-
--- log.entries.read_entries(end=last, timed=True)
-SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('entry')
-AND deltas.seq > $4::BIGINT
-AND deltas.seq < $5::BIGINT
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = deltas.tenant
-    AND threads.thread_id = deltas.thread_id
-    AND threads.namespace = deltas.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)))
-AND deltas.occurred_at >= $7::TIMESTAMP WITH TIME ZONE
-AND deltas.occurred_at < $8::TIMESTAMP WITH TIME ZONE
-ORDER BY deltas.seq DESC
-LIMIT $9
-
--- log.entries.read_entries(end=last, timed=False)
-SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('entry')
-AND deltas.seq > $4::BIGINT
-AND deltas.seq < $5::BIGINT
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = deltas.tenant
-    AND threads.thread_id = deltas.thread_id
-    AND threads.namespace = deltas.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)))
-ORDER BY deltas.seq DESC
-LIMIT $7
-
--- log.entries.read_news(whole=True)
-SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.tenant = threads.tenant
-AND deltas.thread_id = threads.thread_id
-AND deltas.namespace = threads.namespace
-AND deltas.kind IN ('entry')
-AND deltas.seq >= CASE
-WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
-ELSE -1 END
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-AND threads.namespace = $5::VARCHAR
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
-ORDER BY deltas.seq
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
--- log.entries.read_news(whole=False)
-SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.tenant = threads.tenant
-AND deltas.thread_id = threads.thread_id
-AND deltas.namespace = threads.namespace
-AND deltas.kind IN ('entry')
-AND deltas.seq >= CASE
-WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
-ELSE -1 END
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-AND threads.namespace = $5::VARCHAR
+-- log.bulk_delete.count_logs(which=live, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
-  OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
-ORDER BY deltas.seq
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
 
--- log.entries.read_version()
-SELECT threads.version
+-- log.bulk_delete.count_logs(which=live, scope=log)
+SELECT count(*) AS count_1
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
@@ -4850,255 +3562,2041 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 
+-- log.bulk_delete.count_logs(which=live, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- log.bulk_delete.count_logs(which=stale, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+
+-- log.bulk_delete.count_logs(which=stale, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $2::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $3::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $2::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+
+-- log.bulk_delete.count_logs(which=stale, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $5::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $4::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
+
+-- log.bulk_delete.count_logs(which=stale, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+
+-- log.bulk_delete.find_listed()
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.bulk_delete.forget_listed()
+DELETE FROM checkpoints
+WHERE (checkpoints.log_id, checkpoints.seq) IN (
+  WITH RECURSIVE ranked AS MATERIALIZED (
+    SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+      numbered.rests_on AS rests_on, CASE
+    WHEN (numbered.newer > $1
+      AND numbered.ordinal % $2::BIGINT != 0
+      AND numbered.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS goes
+    FROM (
+      SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+        row_number() OVER (PARTITION BY checkpoints.log_id
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN (
+        SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+        FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.log_id = listed.log_id) AS numbered),
+  needed(log_id, checkpoint_id) AS (
+    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION
+    SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+    FROM needed
+    JOIN checkpoints ON checkpoints.log_id = needed.log_id
+    AND checkpoints.checkpoint_id = needed.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL), found AS MATERIALIZED (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+        SELECT needed.log_id, needed.checkpoint_id
+        FROM needed))
+    ORDER BY ranked.log_id, ranked.seq DESC
+    LIMIT $5)
+  SELECT found.log_id, found.seq
+  FROM found)
+
+-- log.bulk_delete.forget_listed_writes()
+DELETE FROM deltas
+WHERE deltas.kind IN ('write')
+AND (deltas.log_id, deltas.label) IN (
+  WITH RECURSIVE ranked AS MATERIALIZED (
+    SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+      numbered.rests_on AS rests_on, CASE
+    WHEN (numbered.newer > $1
+      AND numbered.ordinal % $2::BIGINT != 0
+      AND numbered.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS goes
+    FROM (
+      SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+        row_number() OVER (PARTITION BY checkpoints.log_id
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN (
+        SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+        FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.log_id = listed.log_id) AS numbered),
+  needed(log_id, checkpoint_id) AS (
+    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION
+    SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+    FROM needed
+    JOIN checkpoints ON checkpoints.log_id = needed.log_id
+    AND checkpoints.checkpoint_id = needed.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL), going AS MATERIALIZED (
+    SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+        SELECT needed.log_id, needed.checkpoint_id
+        FROM needed))
+    ORDER BY ranked.log_id, ranked.seq DESC
+    LIMIT $5)
+  SELECT going.log_id, going.checkpoint_id
+  FROM going)
+
+-- log.bulk_delete.list_prunable(scope=namespace, after=True)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR
+  AND threads.thread_id >= $3::VARCHAR
+  AND (threads.thread_id > $3::VARCHAR
+    OR threads.namespace > $4::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $6), ranked AS MATERIALIZED (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $7
+    AND numbered.ordinal % $8::BIGINT != 0
+    AND numbered.occurred_at < $9::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_prunable(scope=namespace, after=False)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $4), ranked AS MATERIALIZED (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $5
+    AND numbered.ordinal % $6::BIGINT != 0
+    AND numbered.occurred_at < $7::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_prunable(scope=tenant, after=True)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id >= $2::VARCHAR
+  AND (threads.thread_id > $2::VARCHAR
+    OR threads.namespace > $3::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $5), ranked AS MATERIALIZED (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $6
+    AND numbered.ordinal % $7::BIGINT != 0
+    AND numbered.occurred_at < $8::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_prunable(scope=tenant, after=False)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $3), ranked AS MATERIALIZED (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $4
+    AND numbered.ordinal % $5::BIGINT != 0
+    AND numbered.occurred_at < $6::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_prunable(scope=log, after=True)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.thread_id >= $4::VARCHAR
+  AND (threads.thread_id > $4::VARCHAR
+    OR threads.namespace > $5::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $7), ranked AS MATERIALIZED (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $8
+    AND numbered.ordinal % $9::BIGINT != 0
+    AND numbered.occurred_at < $10::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_prunable(scope=log, after=False)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $5), ranked AS MATERIALIZED (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $6
+    AND numbered.ordinal % $7::BIGINT != 0
+    AND numbered.occurred_at < $8::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_prunable(scope=thread, after=True)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.thread_id >= $3::VARCHAR
+  AND (threads.thread_id > $3::VARCHAR
+    OR threads.namespace > $4::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $6), ranked AS MATERIALIZED (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $7
+    AND numbered.ordinal % $8::BIGINT != 0
+    AND numbered.occurred_at < $9::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_prunable(scope=thread, after=False)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.thread_id = $2::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT $4), ranked AS MATERIALIZED (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > $5
+    AND numbered.ordinal % $6::BIGINT != 0
+    AND numbered.occurred_at < $7::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_stale(scope=namespace, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.thread_id >= $3::VARCHAR
+AND (threads.thread_id > $3::VARCHAR
+  OR threads.namespace > $4::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $6::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $5::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $7::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $8::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.bulk_delete.list_stale(scope=namespace, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.bulk_delete.list_stale(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id >= $2::VARCHAR
+AND (threads.thread_id > $2::VARCHAR
+  OR threads.namespace > $3::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $5::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $4::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.bulk_delete.list_stale(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $2::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $3::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $2::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.bulk_delete.list_stale(scope=log, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND threads.thread_id >= $4::VARCHAR
+AND (threads.thread_id > $4::VARCHAR
+  OR threads.namespace > $5::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $7::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $6::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $8::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $9::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $10
+
+-- log.bulk_delete.list_stale(scope=log, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.namespace = $3::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $5::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $4::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.bulk_delete.list_stale(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.thread_id >= $3::VARCHAR
+AND (threads.thread_id > $3::VARCHAR
+  OR threads.namespace > $4::VARCHAR)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $6::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $5::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $7::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $8::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.bulk_delete.list_stale(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
+  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
+  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.bulk_delete.lock_listed(wait=True)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+FOR UPDATE OF threads
+
+-- log.bulk_delete.lock_listed(wait=False)
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+FOR UPDATE OF threads SKIP LOCKED
+
+-- log.bulk_delete.move_listed()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT)
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.bulk_delete.sweep_listed()
+DELETE FROM deltas
+WHERE (deltas.log_id, deltas.seq) IN (
+  WITH found AS MATERIALIZED (
+    SELECT positions.log_id AS log_id, positions.seq AS seq
+    FROM (
+      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+        max(each_position.going) AS going, max(each_position.state) AS state,
+        max(each_position.built_on) AS built_on
+      FROM (
+        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
+          0 AS built_on
+        FROM checkpoints
+        JOIN (
+          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.log_id = listed.log_id
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
+        WHERE deltas.kind IN ('snapshot', 'delta')
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+          1 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
+        WHERE deltas.base_seq IS NOT NULL) AS each_position
+      GROUP BY each_position.log_id, each_position.seq) AS positions
+    WHERE positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0
+    LIMIT $2)
+  SELECT found.log_id, found.seq
+  FROM found)
+
+-- log.copy.copy_head()
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, previous_id, meta, forked_from, forked_seq, created_at, updated_at, active_at,
+    expires_at, deleted_at, signature)
+SELECT $1::UUID AS log_id, threads.tenant AS tenant, $2::VARCHAR AS thread_id,
+  $3::VARCHAR AS namespace, $4::BIGINT AS next_seq, $5::BIGINT AS version, (
+  SELECT coalesce(max(checkpoints.ordinal), 0) AS coalesce_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = $6::UUID
+  AND checkpoints.seq <= $7::BIGINT) AS last_ordinal, $8::BIGINT AS epoch, $9::VARCHAR AS head_id,
+  NULL AS previous_id, threads.meta AS meta, threads.thread_id AS forked_from,
+  $7::BIGINT AS forked_seq, $10::TIMESTAMP WITH TIME ZONE AS created_at,
+  $10::TIMESTAMP WITH TIME ZONE AS updated_at, $11::TIMESTAMP WITH TIME ZONE AS active_at,
+  threads.expires_at AS expires_at, NULL AS deleted_at, NULL AS signature
+FROM threads
+WHERE threads.log_id = $6::UUID
+
+-- log.copy.copy_rows(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+SELECT $1::UUID AS log_id, checkpoints.seq AS seq, checkpoints.tenant AS tenant,
+  checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
+  checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on, checkpoints.run_id AS run_id,
+  checkpoints.meta AS meta, checkpoints.raw_size AS raw_size,
+  checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+  checkpoints.created_at AS created_at, NULL AS signature
+FROM checkpoints
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.seq <= $3::BIGINT
+
+-- log.copy.copy_rows(table=deltas)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+SELECT $1::UUID AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS kind,
+  deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
+  deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
+  deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.payload AS payload
+FROM deltas
+WHERE deltas.log_id = $2::UUID
+AND deltas.seq <= $3::BIGINT
+
+-- log.copy.copy_rows(table=others)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+SELECT $1::UUID AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS kind,
+  deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
+  deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
+  deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.payload AS payload
+FROM deltas
+WHERE deltas.log_id = $2::UUID
+AND deltas.seq <= $3::BIGINT
+AND (deltas.kind NOT IN ('write'))
+
+-- log.copy.copy_rows(table=writes)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+SELECT $1::UUID AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS kind,
+  deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
+  deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
+  deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.payload AS payload
+FROM deltas
+WHERE deltas.log_id = $2::UUID
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = $2::UUID
+  AND checkpoints.seq <= $3::BIGINT)
+
+-- log.copy.has_entry()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq = $2::BIGINT
+AND deltas.kind IN ('entry')
+
+-- log.copy.holds_anything()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND ((deltas.kind NOT IN ('snapshot', 'delta'))
+  OR (EXISTS (
+      SELECT checkpoints.seq
+      FROM checkpoints
+      WHERE checkpoints.log_id = $1::UUID
+      AND checkpoints.seq = deltas.seq)))
+LIMIT $2::INTEGER
+
+-- log.copy.last_write()
+SELECT max(deltas.seq) AS seq
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq <= $2::BIGINT)
+
+-- log.copy.newest_until()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq <= $2::BIGINT
+ORDER BY checkpoints.seq DESC
+LIMIT $3::INTEGER
+
+-- log.copy.read_position()
+SELECT checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id = $2::VARCHAR
+
+-- log.delete.bury()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), last_ordinal=0, epoch=(threads.epoch + $2::BIGINT),
+  head_id=NULL, previous_id=NULL, meta=$3::JSONB, forked_from=NULL, forked_seq=NULL,
+  expires_at=NULL, deleted_at=$4::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($5::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.deleted_at IS NULL
+
+-- log.delete.empty(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.delete.empty(table=entries)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+AND deltas.kind IN ('entry')
+
+-- log.delete.empty(table=deltas)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.delete.empty(table=threads)
+DELETE FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.delete.move_epoch()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=(
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = $3::UUID
+  ORDER BY checkpoints.seq DESC
+  LIMIT $4::INTEGER)
+WHERE threads.log_id = $3::UUID
+
+-- log.delete.read_words()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND (deltas.seq = $2::BIGINT
+  OR deltas.seq = (
+    SELECT min(checkpoints.seq) AS min_1
+    FROM checkpoints
+    WHERE checkpoints.log_id = $1::UUID
+    AND checkpoints.seq > $2::BIGINT))
+ORDER BY deltas.seq
+
+-- log.delete.remove_name()
+DELETE FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id = $2::VARCHAR
+AND NOT (EXISTS (
+    SELECT resting.seq
+    FROM checkpoints AS resting
+    WHERE resting.log_id = checkpoints.log_id
+    AND resting.rests_on = checkpoints.checkpoint_id))
+RETURNING checkpoints.seq
+
+-- log.delete.remove_names_listed()
+DELETE FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id IN (
+  SELECT listed.checkpoint_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.delete.remove_unneeded()
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq = $2::BIGINT
+AND deltas.kind IN ('snapshot', 'delta')
+AND NOT (EXISTS (
+    SELECT checkpoints.seq
+    FROM checkpoints
+    WHERE checkpoints.log_id = $1::UUID
+    AND checkpoints.seq = $2::BIGINT))
+AND NOT (EXISTS (
+    SELECT child.seq
+    FROM deltas AS child
+    WHERE child.log_id = $1::UUID
+    AND child.base_seq = $2::BIGINT))
+RETURNING deltas.base_seq, deltas.depth, deltas.radix
+
+-- log.delete.remove_writes()
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= $2::VARCHAR
+AND deltas.entry_key < $3::VARCHAR
+AND deltas.label = $4::VARCHAR
+
+-- log.delete.remove_writes_listed()
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT listed.label
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS label
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.delete.replace_words()
+UPDATE deltas
+SET search_text=$1::VARCHAR
+WHERE deltas.log_id = $2::UUID
+AND deltas.seq = $3::BIGINT
+
+-- log.delete.sweep_states()
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('snapshot', 'delta')
+AND (deltas.seq NOT IN (
+    WITH RECURSIVE alive(seq, base_seq) AS (
+      SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+      FROM deltas
+      JOIN checkpoints ON deltas.log_id = checkpoints.log_id
+      AND deltas.seq = checkpoints.seq
+      WHERE checkpoints.log_id = $1::UUID
+      UNION ALL
+      SELECT base.seq AS seq, base.base_seq AS base_seq
+      FROM deltas AS base
+      JOIN alive ON base.seq = alive.base_seq
+      WHERE base.log_id = $1::UUID)
+    SELECT alive.seq
+    FROM alive))
+
+-- log.delete.sweep_writes()
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.stored_at < $2::TIMESTAMP WITH TIME ZONE
+AND (deltas.label NOT IN (
+    SELECT checkpoints.checkpoint_id
+    FROM checkpoints
+    WHERE checkpoints.log_id = $1::UUID))
+
+-- log.dependencies.find_resting()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.rests_on = $2::VARCHAR
+ORDER BY checkpoints.seq DESC
+LIMIT $3
+
+-- log.dependencies.list_resting()
+SELECT checkpoints.checkpoint_id, checkpoints.rests_on
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.rests_on IS NOT NULL
+
+-- log.entries.count_entries()
+SELECT count(*) AS count_1
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = deltas.log_id
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)))
+
+-- log.entries.edit_entry()
+UPDATE deltas
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=$3::VARCHAR, payload=$4::BYTEA
+WHERE deltas.log_id = $5::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq = $6::BIGINT
+
+-- log.entries.entries_changed()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT),
+  updated_at=$3::TIMESTAMP WITH TIME ZONE, active_at=$4::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $5::UUID
+
+-- log.entries.read_entries(end=first, timed=True)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq > $2::BIGINT
+AND deltas.seq < $3::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = deltas.log_id
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
+AND deltas.occurred_at >= $5::TIMESTAMP WITH TIME ZONE
+AND deltas.occurred_at < $6::TIMESTAMP WITH TIME ZONE
+ORDER BY deltas.seq
+LIMIT $7
+
+-- log.entries.read_entries(end=first, timed=False)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq > $2::BIGINT
+AND deltas.seq < $3::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = deltas.log_id
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
+ORDER BY deltas.seq
+LIMIT $5
+
+-- log.entries.read_entries(end=last, timed=True)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq > $2::BIGINT
+AND deltas.seq < $3::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = deltas.log_id
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
+AND deltas.occurred_at >= $5::TIMESTAMP WITH TIME ZONE
+AND deltas.occurred_at < $6::TIMESTAMP WITH TIME ZONE
+ORDER BY deltas.seq DESC
+LIMIT $7
+
+-- log.entries.read_entries(end=last, timed=False)
+SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
+  deltas.occurred_at, deltas.stored_at
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq > $2::BIGINT
+AND deltas.seq < $3::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = deltas.log_id
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
+ORDER BY deltas.seq DESC
+LIMIT $5
+
+-- log.entries.read_news(whole=True)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
+ELSE -1 END
+WHERE threads.log_id = $3::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY deltas.seq
+
+-- log.entries.read_news(whole=False)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
+ELSE -1 END
+WHERE threads.log_id = $3::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY deltas.seq
+
+-- log.entries.read_version()
+SELECT threads.version
+FROM threads
+WHERE threads.log_id = $1::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+
 -- log.entries.remove_entries(which=all)
 DELETE FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
+WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('entry')
 
 -- log.entries.remove_entries(which=beyond)
 DELETE FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
+WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('entry')
-AND deltas.seq > $4::BIGINT
+AND deltas.seq > $2::BIGINT
 
 -- log.entries.remove_entries(which=between)
 DELETE FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
+WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('entry')
-AND deltas.seq >= $4::BIGINT
-AND deltas.seq <= $5::BIGINT
+AND deltas.seq >= $2::BIGINT
+AND deltas.seq <= $3::BIGINT
 
--- log.grouped.save_many(first=based)
-WITH r_rows AS (
-  SELECT r_given.tenant AS tenant, r_given.thread_id AS thread_id, r_given.namespace AS namespace,
-    r_given.checkpoint_id AS checkpoint_id, r_given.parent_id AS parent_id, r_given.back AS back,
-    r_given.base_checksum AS base_checksum, r_given.kind AS kind, r_given.entry_key AS entry_key,
-    r_given.parent_seq AS parent_seq, r_given.base_seq AS base_seq, r_given.depth AS depth,
-    r_given.since_bytes AS since_bytes, r_given.raw_size AS raw_size, r_given.codec AS codec,
-    r_given.checksum AS checksum, r_given.label AS label, r_given.sort_key AS sort_key,
-    r_given.status AS status, r_given.search_text AS search_text, r_given.occurred_at AS occurred_at,
-    r_given.stored_at AS stored_at, r_given.payload AS payload, r_given.run_id AS run_id,
-    CAST(r_given.meta AS JSONB) AS meta, r_given.stored_size AS stored_size,
-    r_given.created_at AS created_at, r_given.rests_on AS rests_on
-  FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::BIGINT[],
-      $8::TEXT[], $9::TEXT[], $10::BIGINT[], $11::BIGINT[], $12::INTEGER[], $13::BIGINT[],
-      $14::BIGINT[], $15::TEXT[], $16::BIGINT[], $17::TEXT[], $18::TEXT[], $19::SMALLINT[],
-      $20::TEXT[], $21::TIMESTAMP WITH TIME ZONE[], $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[],
-      $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[],
-      $28::TEXT[]) AS r_given(tenant, thread_id, namespace, checkpoint_id, parent_id, back,
-      base_checksum, kind, entry_key, parent_seq, base_seq, depth, since_bytes, raw_size, codec,
-      checksum, label, sort_key, status, search_text, occurred_at, stored_at, payload, run_id, meta,
-      stored_size, created_at, rests_on)), "new" AS (
-  SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
-    r_rows.back AS back
-  FROM r_rows
-  WHERE NOT (EXISTS (
-      SELECT checkpoints.seq
-      FROM checkpoints
-      WHERE checkpoints.tenant = r_rows.tenant
-      AND checkpoints.thread_id = r_rows.thread_id
-      AND checkpoints.namespace = r_rows.namespace
-      AND checkpoints.checkpoint_id = r_rows.checkpoint_id))),
-l_rows AS (
-  SELECT l_given.tenant AS tenant, l_given.thread_id AS thread_id, l_given.namespace AS namespace,
-    l_given.epoch AS epoch, l_given.saves AS saves, l_given.head_id AS head_id, l_given.now AS now,
-    l_given.expires_at AS expires_at
-  FROM unnest($29::TEXT[], $30::TEXT[], $31::TEXT[], $32::BIGINT[], $33::BIGINT[], $34::TEXT[],
-      $35::TIMESTAMP WITH TIME ZONE[], $36::TIMESTAMP WITH TIME ZONE[]) AS l_given(tenant, thread_id,
-      namespace, epoch, saves, head_id, now, expires_at)),
-sound AS (
-  SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
-    count((
-      SELECT deltas.seq
-      FROM deltas
-      WHERE deltas.tenant = r_rows.tenant
-      AND deltas.thread_id = r_rows.thread_id
-      AND deltas.namespace = r_rows.namespace
-      AND deltas.seq = r_rows.base_seq
-      AND deltas.checksum = r_rows.base_checksum)) AS based
-  FROM r_rows
-  GROUP BY r_rows.tenant, r_rows.thread_id, r_rows.namespace),
-head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + l_rows.saves), version=(threads.version + l_rows.saves),
-    last_ordinal=(threads.last_ordinal + (
-      SELECT count(*) AS count_1
-      FROM "new"
-      WHERE "new".tenant = l_rows.tenant
-      AND "new".thread_id = l_rows.thread_id
-      AND "new".namespace = l_rows.namespace)), head_id=l_rows.head_id, previous_id=threads.head_id,
-    updated_at=l_rows.now, expires_at=l_rows.expires_at
-  FROM l_rows, sound
-  WHERE threads.tenant = l_rows.tenant
-  AND threads.thread_id = l_rows.thread_id
-  AND threads.namespace = l_rows.namespace
-  AND sound.tenant = l_rows.tenant
-  AND sound.thread_id = l_rows.thread_id
-  AND sound.namespace = l_rows.namespace
-  AND sound.based = l_rows.saves
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > l_rows.now)
-  AND threads.epoch = l_rows.epoch
-  RETURNING threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-    threads.epoch, threads.previous_id, threads.last_ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
-    r_rows.kind AS kind, r_rows.entry_key AS entry_key, r_rows.parent_seq AS parent_seq,
-    r_rows.base_seq AS base_seq, r_rows.depth AS depth, r_rows.since_bytes AS since_bytes,
-    r_rows.raw_size AS raw_size, r_rows.codec AS codec, r_rows.checksum AS checksum,
-    r_rows.label AS label, r_rows.sort_key AS sort_key, r_rows.status AS status,
-    r_rows.search_text AS search_text, r_rows.occurred_at AS occurred_at,
-    r_rows.stored_at AS stored_at, r_rows.payload AS payload, head.next_seq - r_rows.back AS seq
-  FROM r_rows
-  JOIN head ON head.tenant = r_rows.tenant
-  AND head.thread_id = r_rows.thread_id
-  AND head.namespace = r_rows.namespace),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
-    r_rows.checkpoint_id AS checkpoint_id, r_rows.run_id AS run_id, r_rows.meta AS meta,
-    r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
-    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, r_rows.rests_on AS rests_on,
-    coalesce(r_rows.parent_id, head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq,
-    head.last_ordinal - (
-    SELECT count(*) AS count_2
-    FROM "new"
-    WHERE "new".tenant = r_rows.tenant
-    AND "new".thread_id = r_rows.thread_id
-    AND "new".namespace = r_rows.namespace
-    AND "new".back < r_rows.back) AS ordinal
-  FROM r_rows
-  JOIN head ON head.tenant = r_rows.tenant
-  AND head.thread_id = r_rows.thread_id
-  AND head.namespace = r_rows.namespace
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at,
-    rests_on = excluded.rests_on)
-SELECT head.tenant, head.thread_id, head.namespace, head.next_seq, head.version, head.epoch,
-  head.previous_id, head.last_ordinal
-FROM head
+-- log.heads.allot(purpose=checkpoint, condition=any, based=True, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $2::UUID
+      AND known.checkpoint_id = $3::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$3::VARCHAR, previous_id=threads.head_id,
+  updated_at=$4::TIMESTAMP WITH TIME ZONE, active_at=$5::TIMESTAMP WITH TIME ZONE,
+  expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $2::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.epoch = $7::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.seq = $8::BIGINT
+    AND deltas.checksum = $9::BIGINT))
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = threads.log_id
+    AND checkpoints.checkpoint_id = $10::VARCHAR))
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
 
--- log.grouped.save_many(first=begin)
-WITH r_rows AS (
-  SELECT r_given.tenant AS tenant, r_given.thread_id AS thread_id, r_given.namespace AS namespace,
-    r_given.checkpoint_id AS checkpoint_id, r_given.parent_id AS parent_id, r_given.back AS back,
-    r_given.base_checksum AS base_checksum, r_given.kind AS kind, r_given.entry_key AS entry_key,
-    r_given.parent_seq AS parent_seq, r_given.base_seq AS base_seq, r_given.depth AS depth,
-    r_given.since_bytes AS since_bytes, r_given.raw_size AS raw_size, r_given.codec AS codec,
-    r_given.checksum AS checksum, r_given.label AS label, r_given.sort_key AS sort_key,
-    r_given.status AS status, r_given.search_text AS search_text, r_given.occurred_at AS occurred_at,
-    r_given.stored_at AS stored_at, r_given.payload AS payload, r_given.run_id AS run_id,
-    CAST(r_given.meta AS JSONB) AS meta, r_given.stored_size AS stored_size,
-    r_given.created_at AS created_at, r_given.rests_on AS rests_on
-  FROM unnest($1::TEXT[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::BIGINT[],
-      $8::TEXT[], $9::TEXT[], $10::BIGINT[], $11::BIGINT[], $12::INTEGER[], $13::BIGINT[],
-      $14::BIGINT[], $15::TEXT[], $16::BIGINT[], $17::TEXT[], $18::TEXT[], $19::SMALLINT[],
-      $20::TEXT[], $21::TIMESTAMP WITH TIME ZONE[], $22::TIMESTAMP WITH TIME ZONE[], $23::BYTEA[],
-      $24::TEXT[], $25::TEXT[], $26::BIGINT[], $27::TIMESTAMP WITH TIME ZONE[],
-      $28::TEXT[]) AS r_given(tenant, thread_id, namespace, checkpoint_id, parent_id, back,
-      base_checksum, kind, entry_key, parent_seq, base_seq, depth, since_bytes, raw_size, codec,
-      checksum, label, sort_key, status, search_text, occurred_at, stored_at, payload, run_id, meta,
-      stored_size, created_at, rests_on)), "new" AS (
-  SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
-    r_rows.back AS back
-  FROM r_rows
-  WHERE NOT (EXISTS (
-      SELECT checkpoints.seq
-      FROM checkpoints
-      WHERE checkpoints.tenant = r_rows.tenant
-      AND checkpoints.thread_id = r_rows.thread_id
-      AND checkpoints.namespace = r_rows.namespace
-      AND checkpoints.checkpoint_id = r_rows.checkpoint_id))),
-l_rows AS (
-  SELECT l_given.tenant AS tenant, l_given.thread_id AS thread_id, l_given.namespace AS namespace,
-    l_given.epoch AS epoch, l_given.saves AS saves, l_given.head_id AS head_id, l_given.now AS now,
-    l_given.expires_at AS expires_at
-  FROM unnest($30::TEXT[], $31::TEXT[], $32::TEXT[], $33::BIGINT[], $34::BIGINT[], $35::TEXT[],
-      $36::TIMESTAMP WITH TIME ZONE[], $37::TIMESTAMP WITH TIME ZONE[]) AS l_given(tenant, thread_id,
-      namespace, epoch, saves, head_id, now, expires_at)),
-head AS (INSERT INTO threads (tenant, thread_id, namespace, epoch, head_id, expires_at, next_seq,
-      version, last_ordinal, meta, created_at, updated_at)
-  SELECT l_rows.tenant AS tenant, l_rows.thread_id AS thread_id, l_rows.namespace AS namespace,
-    l_rows.epoch AS epoch, l_rows.head_id AS head_id, l_rows.expires_at AS expires_at,
-    l_rows.saves + 1 AS next_seq, l_rows.saves AS version, (
-    SELECT count(*) AS count_1
-    FROM "new"
-    WHERE "new".tenant = l_rows.tenant
-    AND "new".thread_id = l_rows.thread_id
-    AND "new".namespace = l_rows.namespace) AS last_ordinal, $29::JSONB AS meta,
-    l_rows.now AS created_at, l_rows.now AS updated_at
-  FROM l_rows
-  ON CONFLICT (tenant, thread_id, namespace)
-  DO UPDATE SET next_seq = (threads.next_seq + excluded.version),
-    version = (threads.version + excluded.version),
-    last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $38::BIGINT
-  ELSE threads.epoch END, head_id = excluded.head_id, previous_id = threads.head_id, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN excluded.created_at
-  ELSE threads.created_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
-    deleted_at = NULL
-  WHERE threads.expires_at IS NULL
-  OR threads.expires_at > excluded.updated_at
-  RETURNING threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-    threads.epoch, threads.previous_id, threads.last_ordinal),
-delta AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
-    r_rows.kind AS kind, r_rows.entry_key AS entry_key, r_rows.parent_seq AS parent_seq,
-    r_rows.base_seq AS base_seq, r_rows.depth AS depth, r_rows.since_bytes AS since_bytes,
-    r_rows.raw_size AS raw_size, r_rows.codec AS codec, r_rows.checksum AS checksum,
-    r_rows.label AS label, r_rows.sort_key AS sort_key, r_rows.status AS status,
-    r_rows.search_text AS search_text, r_rows.occurred_at AS occurred_at,
-    r_rows.stored_at AS stored_at, r_rows.payload AS payload, head.next_seq - r_rows.back AS seq
-  FROM r_rows
-  JOIN head ON head.tenant = r_rows.tenant
-  AND head.thread_id = r_rows.thread_id
-  AND head.namespace = r_rows.namespace),
-name AS (INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, run_id, meta,
-      raw_size, stored_size, occurred_at, created_at, rests_on, parent_id, seq, ordinal)
-  SELECT r_rows.tenant AS tenant, r_rows.thread_id AS thread_id, r_rows.namespace AS namespace,
-    r_rows.checkpoint_id AS checkpoint_id, r_rows.run_id AS run_id, r_rows.meta AS meta,
-    r_rows.raw_size AS raw_size, r_rows.stored_size AS stored_size,
-    r_rows.occurred_at AS occurred_at, r_rows.created_at AS created_at, r_rows.rests_on AS rests_on,
-    coalesce(r_rows.parent_id, head.previous_id) AS parent_id, head.next_seq - r_rows.back AS seq,
-    head.last_ordinal - (
-    SELECT count(*) AS count_2
-    FROM "new"
-    WHERE "new".tenant = r_rows.tenant
-    AND "new".thread_id = r_rows.thread_id
-    AND "new".namespace = r_rows.namespace
-    AND "new".back < r_rows.back) AS ordinal
-  FROM r_rows
-  JOIN head ON head.tenant = r_rows.tenant
-  AND head.thread_id = r_rows.thread_id
-  AND head.namespace = r_rows.namespace
-  ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-  DO UPDATE SET seq = excluded.seq, run_id = excluded.run_id, meta = excluded.meta,
-    raw_size = excluded.raw_size, stored_size = excluded.stored_size,
-    occurred_at = excluded.occurred_at, created_at = excluded.created_at,
-    rests_on = excluded.rests_on)
-SELECT head.tenant, head.thread_id, head.namespace, head.next_seq, head.version, head.epoch,
-  head.previous_id, head.last_ordinal
-FROM head
+-- log.heads.allot(purpose=checkpoint, condition=any, based=True, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $2::UUID
+      AND known.checkpoint_id = $3::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$3::VARCHAR, previous_id=threads.head_id,
+  updated_at=$4::TIMESTAMP WITH TIME ZONE, active_at=$5::TIMESTAMP WITH TIME ZONE,
+  expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $2::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.epoch = $7::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.seq = $8::BIGINT
+    AND deltas.checksum = $9::BIGINT))
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=any, based=False, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $2::UUID
+      AND known.checkpoint_id = $3::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$3::VARCHAR, previous_id=threads.head_id,
+  updated_at=$4::TIMESTAMP WITH TIME ZONE, active_at=$5::TIMESTAMP WITH TIME ZONE,
+  expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $2::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = threads.log_id
+    AND checkpoints.checkpoint_id = $7::VARCHAR))
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=any, based=False, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $2::UUID
+      AND known.checkpoint_id = $3::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$3::VARCHAR, previous_id=threads.head_id,
+  updated_at=$4::TIMESTAMP WITH TIME ZONE, active_at=$5::TIMESTAMP WITH TIME ZONE,
+  expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $2::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=none, based=True, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $2::UUID
+      AND known.checkpoint_id = $3::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$3::VARCHAR, previous_id=threads.head_id,
+  updated_at=$4::TIMESTAMP WITH TIME ZONE, active_at=$5::TIMESTAMP WITH TIME ZONE,
+  expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $2::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NULL
+AND threads.epoch = $7::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.seq = $8::BIGINT
+    AND deltas.checksum = $9::BIGINT))
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = threads.log_id
+    AND checkpoints.checkpoint_id = $10::VARCHAR))
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=none, based=True, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $2::UUID
+      AND known.checkpoint_id = $3::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$3::VARCHAR, previous_id=threads.head_id,
+  updated_at=$4::TIMESTAMP WITH TIME ZONE, active_at=$5::TIMESTAMP WITH TIME ZONE,
+  expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $2::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NULL
+AND threads.epoch = $7::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.seq = $8::BIGINT
+    AND deltas.checksum = $9::BIGINT))
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=none, based=False, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $2::UUID
+      AND known.checkpoint_id = $3::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$3::VARCHAR, previous_id=threads.head_id,
+  updated_at=$4::TIMESTAMP WITH TIME ZONE, active_at=$5::TIMESTAMP WITH TIME ZONE,
+  expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $2::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NULL
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = threads.log_id
+    AND checkpoints.checkpoint_id = $7::VARCHAR))
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=none, based=False, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $2::UUID
+      AND known.checkpoint_id = $3::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$3::VARCHAR, previous_id=threads.head_id,
+  updated_at=$4::TIMESTAMP WITH TIME ZONE, active_at=$5::TIMESTAMP WITH TIME ZONE,
+  expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $2::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NULL
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=newest, based=True, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $2::UUID
+      AND known.checkpoint_id = $3::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$3::VARCHAR, previous_id=threads.head_id,
+  updated_at=$4::TIMESTAMP WITH TIME ZONE, active_at=$5::TIMESTAMP WITH TIME ZONE,
+  expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $2::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id = $7::VARCHAR
+AND threads.epoch = $8::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.seq = $9::BIGINT
+    AND deltas.checksum = $10::BIGINT))
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = threads.log_id
+    AND checkpoints.checkpoint_id = $11::VARCHAR))
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=newest, based=True, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $2::UUID
+      AND known.checkpoint_id = $3::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$3::VARCHAR, previous_id=threads.head_id,
+  updated_at=$4::TIMESTAMP WITH TIME ZONE, active_at=$5::TIMESTAMP WITH TIME ZONE,
+  expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $2::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id = $7::VARCHAR
+AND threads.epoch = $8::BIGINT
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.seq = $9::BIGINT
+    AND deltas.checksum = $10::BIGINT))
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=newest, based=False, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $2::UUID
+      AND known.checkpoint_id = $3::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$3::VARCHAR, previous_id=threads.head_id,
+  updated_at=$4::TIMESTAMP WITH TIME ZONE, active_at=$5::TIMESTAMP WITH TIME ZONE,
+  expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $2::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id = $7::VARCHAR
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = threads.log_id
+    AND checkpoints.checkpoint_id = $8::VARCHAR))
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=newest, based=False, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $1::BIGINT),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $2::UUID
+      AND known.checkpoint_id = $3::VARCHAR)) THEN 0
+  ELSE 1 END), head_id=$3::VARCHAR, previous_id=threads.head_id,
+  updated_at=$4::TIMESTAMP WITH TIME ZONE, active_at=$5::TIMESTAMP WITH TIME ZONE,
+  expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $2::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id = $7::VARCHAR
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_locked()
+UPDATE threads
+SET next_seq=(threads.next_seq + $1::BIGINT), version=(threads.version + $2::BIGINT),
+  epoch=(threads.epoch + $3::BIGINT), updated_at=$4::TIMESTAMP WITH TIME ZONE,
+  active_at=$5::TIMESTAMP WITH TIME ZONE, expires_at=$6::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id = $7::UUID
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_or_begin(purpose=checkpoint, condition=any)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $5::BIGINT, CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $1::UUID
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END, $7::BIGINT, $6::VARCHAR, $8::JSONB, $9::TIMESTAMP WITH TIME ZONE,
+    $9::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE, $11::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + $5::BIGINT), version = (threads.version + $5::BIGINT),
+  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $12::BIGINT
+ELSE threads.epoch END, head_id = $6::VARCHAR, previous_id = threads.head_id, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $9::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+  active_at = $10::TIMESTAMP WITH TIME ZONE, expires_at = $11::TIMESTAMP WITH TIME ZONE,
+  deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_or_begin(purpose=checkpoint, condition=none)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $5::BIGINT, CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $1::UUID
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END, $7::BIGINT, $6::VARCHAR, $8::JSONB, $9::TIMESTAMP WITH TIME ZONE,
+    $9::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE, $11::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + $5::BIGINT), version = (threads.version + $5::BIGINT),
+  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $12::BIGINT
+ELSE threads.epoch END, head_id = $6::VARCHAR, previous_id = threads.head_id, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $9::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+  active_at = $10::TIMESTAMP WITH TIME ZONE, expires_at = $11::TIMESTAMP WITH TIME ZONE,
+  deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)
+AND threads.head_id IS NULL
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_or_begin(purpose=checkpoint, condition=alive)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $5::BIGINT, CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = $1::UUID
+      AND known.checkpoint_id = $6::VARCHAR)) THEN 0
+  ELSE 1 END, $7::BIGINT, $6::VARCHAR, $8::JSONB, $9::TIMESTAMP WITH TIME ZONE,
+    $9::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE, $11::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + $5::BIGINT), version = (threads.version + $5::BIGINT),
+  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $12::BIGINT
+ELSE threads.epoch END, head_id = $6::VARCHAR, previous_id = threads.head_id, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $9::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+  active_at = $10::TIMESTAMP WITH TIME ZONE, expires_at = $11::TIMESTAMP WITH TIME ZONE,
+  deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $9::TIMESTAMP WITH TIME ZONE)
+AND threads.deleted_at IS NULL
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_or_begin(purpose=entries, condition=any)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $6::BIGINT, $7::BIGINT,
+    $8::BIGINT, NULL, $9::JSONB, $10::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE,
+    $11::TIMESTAMP WITH TIME ZONE, $12::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + $5::BIGINT),
+  version = (threads.version + $13::BIGINT), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $14::BIGINT
+ELSE threads.epoch END, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $10::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $10::TIMESTAMP WITH TIME ZONE,
+  active_at = $11::TIMESTAMP WITH TIME ZONE, expires_at = $12::TIMESTAMP WITH TIME ZONE,
+  deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $10::TIMESTAMP WITH TIME ZONE)
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_or_begin(purpose=entries, condition=none)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $6::BIGINT, $7::BIGINT,
+    $8::BIGINT, NULL, $9::JSONB, $10::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE,
+    $11::TIMESTAMP WITH TIME ZONE, $12::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + $5::BIGINT),
+  version = (threads.version + $13::BIGINT), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $14::BIGINT
+ELSE threads.epoch END, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN $10::TIMESTAMP WITH TIME ZONE
+ELSE threads.created_at END, updated_at = $10::TIMESTAMP WITH TIME ZONE,
+  active_at = $11::TIMESTAMP WITH TIME ZONE, expires_at = $12::TIMESTAMP WITH TIME ZONE,
+  deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $10::TIMESTAMP WITH TIME ZONE)
+AND threads.deleted_at IS NOT NULL
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.allot_or_begin(purpose=write, condition=any)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $6::BIGINT, $7::BIGINT,
+    $8::BIGINT, NULL, $9::JSONB, $10::TIMESTAMP WITH TIME ZONE, $10::TIMESTAMP WITH TIME ZONE,
+    $11::TIMESTAMP WITH TIME ZONE, $12::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + $5::BIGINT),
+  updated_at = $10::TIMESTAMP WITH TIME ZONE, active_at = $11::TIMESTAMP WITH TIME ZONE
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > $10::TIMESTAMP WITH TIME ZONE)
+AND (threads.deleted_at IS NULL
+  OR threads.deleted_at < $13::TIMESTAMP WITH TIME ZONE)
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+  threads.last_ordinal
+
+-- log.heads.lock_log()
+SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
+  threads.deleted_at, threads.version, threads.tenant, threads.thread_id
+FROM threads
+WHERE threads.log_id = $1::UUID
+FOR UPDATE OF threads
+
+-- log.heads.lock_thread()
+SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
+  threads.deleted_at, threads.version, threads.tenant, threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+FOR UPDATE OF threads
+
+-- log.heads.read_head()
+SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
+  threads.deleted_at, threads.version, threads.tenant, threads.thread_id
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- log.listing.list_all_threads()
+SELECT DISTINCT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.thread_id
+
+-- log.listing.list_below()
+SELECT threads.namespace, threads.head_id, threads.deleted_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+ORDER BY threads.namespace
 
 -- log.listing.list_entry_logs(scope=tenant)
 SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
+  WHERE deltas.log_id = threads.log_id
   AND deltas.kind IN ('entry')) AS entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
@@ -5108,20 +5606,16 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $3
 
 -- log.listing.list_entry_logs(scope=thread)
 SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
+  WHERE deltas.log_id = threads.log_id
   AND deltas.kind IN ('entry')) AS entries
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
@@ -5131,12 +5625,10 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 AND threads.thread_id = $3::VARCHAR
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $4
 
 -- log.listing.list_heads(of=checkpoints, after=True, prefix=True)
@@ -5150,11 +5642,12 @@ AND (threads.expires_at IS NULL
 AND threads.head_id IS NOT NULL
 AND threads.thread_id >= $4::VARCHAR
 AND threads.thread_id < $5::VARCHAR
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
-  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
-  AND threads.thread_id > $7::VARCHAR)
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT $8
+AND threads.active_at <= $6::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $7::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id) > ($8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $9
 
 -- log.listing.list_heads(of=checkpoints, after=True, prefix=False)
 SELECT threads.thread_id, threads.updated_at
@@ -5165,11 +5658,12 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id IS NOT NULL
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
-  AND threads.thread_id > $5::VARCHAR)
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT $6
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id) > ($6::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $7
 
 -- log.listing.list_heads(of=checkpoints, after=False, prefix=True)
 SELECT threads.thread_id, threads.updated_at
@@ -5182,7 +5676,7 @@ AND (threads.expires_at IS NULL
 AND threads.head_id IS NOT NULL
 AND threads.thread_id >= $4::VARCHAR
 AND threads.thread_id < $5::VARCHAR
-ORDER BY threads.updated_at DESC, threads.thread_id
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT $6
 
 -- log.listing.list_heads(of=checkpoints, after=False, prefix=False)
@@ -5194,7 +5688,7 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 AND threads.head_id IS NOT NULL
-ORDER BY threads.updated_at DESC, threads.thread_id
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT $4
 
 -- log.listing.list_heads(of=entries, after=True, prefix=True)
@@ -5208,17 +5702,16 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 AND threads.thread_id >= $4::VARCHAR
 AND threads.thread_id < $5::VARCHAR
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
-  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
-  AND threads.thread_id > $7::VARCHAR)
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT $8
+AND threads.active_at <= $6::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $7::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id) > ($8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $9
 
 -- log.listing.list_heads(of=entries, after=True, prefix=False)
 SELECT threads.thread_id, threads.updated_at
@@ -5231,15 +5724,14 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
-  AND threads.thread_id > $5::VARCHAR)
-ORDER BY threads.updated_at DESC, threads.thread_id
-LIMIT $6
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id) > ($6::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT $7
 
 -- log.listing.list_heads(of=entries, after=False, prefix=True)
 SELECT threads.thread_id, threads.updated_at
@@ -5252,13 +5744,11 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 AND threads.thread_id >= $4::VARCHAR
 AND threads.thread_id < $5::VARCHAR
-ORDER BY threads.updated_at DESC, threads.thread_id
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT $6
 
 -- log.listing.list_heads(of=entries, after=False, prefix=False)
@@ -5272,12 +5762,395 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
-ORDER BY threads.updated_at DESC, threads.thread_id
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT $4
+
+-- log.listing.list_logs(which=all, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- log.listing.list_logs(which=all, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.listing.list_logs(which=all, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- log.listing.list_logs(which=all, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.listing.list_logs(which=all, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- log.listing.list_logs(which=all, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.listing.list_logs(which=prefix, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.listing.list_logs(which=prefix, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+AND threads.active_at <= $6::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $7::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($8::VARCHAR, $9::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $10
+
+-- log.listing.list_logs(which=prefix, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $5::VARCHAR
+AND threads.thread_id < $6::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- log.listing.list_logs(which=prefix, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $5::VARCHAR
+AND threads.thread_id < $6::VARCHAR
+AND threads.active_at <= $7::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $8::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $8::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($9::VARCHAR, $10::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $11
+
+-- log.listing.list_logs(which=prefix, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $3::VARCHAR
+AND threads.thread_id < $4::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- log.listing.list_logs(which=prefix, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= $3::VARCHAR
+AND threads.thread_id < $4::VARCHAR
+AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.listing.list_logs(which=thread, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $4::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- log.listing.list_logs(which=thread, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $4::VARCHAR
+AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- log.listing.list_logs(which=thread, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $5::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- log.listing.list_logs(which=thread, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $5::VARCHAR
+AND threads.active_at <= $6::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $7::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($8::VARCHAR, $9::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $10
+
+-- log.listing.list_logs(which=thread, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $3::VARCHAR
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- log.listing.list_logs(which=thread, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = $3::VARCHAR
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- log.listing.list_logs_of_thread()
+SELECT threads.namespace, threads.deleted_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.namespace
 
 -- log.listing.list_named()
 SELECT threads.thread_id, threads.updated_at
@@ -5295,9 +6168,7 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 
 -- log.listing.list_namespaces(of=checkpoints, scope=tenant)
@@ -5331,9 +6202,7 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 ORDER BY threads.namespace
 
@@ -5347,9 +6216,7 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 AND threads.thread_id = $3::VARCHAR
 ORDER BY threads.namespace
@@ -5365,9 +6232,7 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')
     AND deltas.occurred_at < $4::TIMESTAMP WITH TIME ZONE))
 AND threads.thread_id > $5::VARCHAR
@@ -5385,1933 +6250,43 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')
     AND deltas.occurred_at < $4::TIMESTAMP WITH TIME ZONE))
 ORDER BY threads.thread_id
 LIMIT $5
 
--- log.many.count_logs(which=live, scope=namespace)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-
--- log.many.count_logs(which=live, scope=tenant)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
-
--- log.many.count_logs(which=live, scope=log)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-
--- log.many.count_logs(which=live, scope=thread)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-
--- log.many.count_logs(which=stale, scope=namespace)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
-  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
-
--- log.many.count_logs(which=stale, scope=tenant)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $2::TIMESTAMP WITH TIME ZONE
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, $3::INTEGER, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= $2::TIMESTAMP WITH TIME ZONE))
-  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
-
--- log.many.count_logs(which=stale, scope=log)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, $5::INTEGER, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= $4::TIMESTAMP WITH TIME ZONE))
-  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
-
--- log.many.count_logs(which=stale, scope=thread)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
-  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
-
--- log.many.empty_listed(table=checkpoints)
-DELETE FROM checkpoints
-WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace) IN (
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
-      (each.value ->> 2) COLLATE "C" AS namespace
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-
--- log.many.empty_listed(table=entries)
-DELETE FROM deltas
-WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
-      (each.value ->> 2) COLLATE "C" AS namespace
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-AND deltas.kind IN ('entry')
-
--- log.many.empty_listed(table=deltas)
-DELETE FROM deltas
-WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
-      (each.value ->> 2) COLLATE "C" AS namespace
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-
--- log.many.empty_listed(table=threads)
-DELETE FROM threads
-WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
-      (each.value ->> 2) COLLATE "C" AS namespace
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-
--- log.many.find_listed()
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
-FROM threads
-WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
-      (each.value ->> 2) COLLATE "C" AS namespace
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-
--- log.many.forget_listed()
-DELETE FROM checkpoints
-WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
-  WITH RECURSIVE ranked AS MATERIALIZED (
-    SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-      numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-    WHEN (numbered.newer > $1
-      AND numbered.ordinal % $2::BIGINT != 0
-      AND numbered.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
-    ELSE 0 END AS goes
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN (
-        SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
-          (each.value ->> 2) COLLATE "C" AS namespace
-        FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.tenant = listed.tenant
-      AND checkpoints.thread_id = listed.thread_id
-      AND checkpoints.namespace = listed.namespace) AS numbered),
-  held(tenant, thread_id, namespace, checkpoint_id) AS (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.rests_on AS checkpoint_id
-    FROM ranked
-    WHERE ranked.goes = 0
-    AND ranked.rests_on IS NOT NULL
-    UNION
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-    FROM held
-    JOIN checkpoints ON checkpoints.tenant = held.tenant
-    AND checkpoints.thread_id = held.thread_id
-    AND checkpoints.namespace = held.namespace
-    AND checkpoints.checkpoint_id = held.checkpoint_id
-    WHERE checkpoints.rests_on IS NOT NULL), found AS MATERIALIZED (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq
-    FROM ranked
-    WHERE ranked.goes != 0
-    AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-        SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-        FROM held))
-    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq DESC
-    LIMIT $5)
-  SELECT found.tenant, found.thread_id, found.namespace, found.seq
-  FROM found)
-
--- log.many.forget_listed_writes()
-DELETE FROM deltas
-WHERE deltas.kind IN ('write')
-AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
-  WITH RECURSIVE ranked AS MATERIALIZED (
-    SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-      numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-    WHEN (numbered.newer > $1
-      AND numbered.ordinal % $2::BIGINT != 0
-      AND numbered.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
-    ELSE 0 END AS goes
-    FROM (
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN (
-        SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
-          (each.value ->> 2) COLLATE "C" AS namespace
-        FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.tenant = listed.tenant
-      AND checkpoints.thread_id = listed.thread_id
-      AND checkpoints.namespace = listed.namespace) AS numbered),
-  held(tenant, thread_id, namespace, checkpoint_id) AS (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.rests_on AS checkpoint_id
-    FROM ranked
-    WHERE ranked.goes = 0
-    AND ranked.rests_on IS NOT NULL
-    UNION
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-    FROM held
-    JOIN checkpoints ON checkpoints.tenant = held.tenant
-    AND checkpoints.thread_id = held.thread_id
-    AND checkpoints.namespace = held.namespace
-    AND checkpoints.checkpoint_id = held.checkpoint_id
-    WHERE checkpoints.rests_on IS NOT NULL), going AS MATERIALIZED (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.checkpoint_id AS checkpoint_id
-    FROM ranked
-    WHERE ranked.goes != 0
-    AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-        SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-        FROM held))
-    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq DESC
-    LIMIT $5)
-  SELECT going.tenant, going.thread_id, going.namespace, going.checkpoint_id
-  FROM going)
-
--- log.many.list_prunable(scope=namespace, after=True)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.namespace = $2::VARCHAR
-  AND threads.thread_id >= $3::VARCHAR
-  AND (threads.thread_id > $3::VARCHAR
-    OR threads.namespace > $4::VARCHAR)
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT $6), ranked AS MATERIALIZED (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $7
-    AND numbered.ordinal % $8::BIGINT != 0
-    AND numbered.occurred_at < $9::TIMESTAMP WITH TIME ZONE) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_prunable(scope=namespace, after=False)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.namespace = $2::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT $4), ranked AS MATERIALIZED (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $5
-    AND numbered.ordinal % $6::BIGINT != 0
-    AND numbered.occurred_at < $7::TIMESTAMP WITH TIME ZONE) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_prunable(scope=tenant, after=True)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id >= $2::VARCHAR
-  AND (threads.thread_id > $2::VARCHAR
-    OR threads.namespace > $3::VARCHAR)
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT $5), ranked AS MATERIALIZED (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $6
-    AND numbered.ordinal % $7::BIGINT != 0
-    AND numbered.occurred_at < $8::TIMESTAMP WITH TIME ZONE) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_prunable(scope=tenant, after=False)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT $3), ranked AS MATERIALIZED (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $4
-    AND numbered.ordinal % $5::BIGINT != 0
-    AND numbered.occurred_at < $6::TIMESTAMP WITH TIME ZONE) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_prunable(scope=log, after=True)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.thread_id >= $4::VARCHAR
-  AND (threads.thread_id > $4::VARCHAR
-    OR threads.namespace > $5::VARCHAR)
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT $7), ranked AS MATERIALIZED (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $8
-    AND numbered.ordinal % $9::BIGINT != 0
-    AND numbered.occurred_at < $10::TIMESTAMP WITH TIME ZONE) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_prunable(scope=log, after=False)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT $5), ranked AS MATERIALIZED (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $6
-    AND numbered.ordinal % $7::BIGINT != 0
-    AND numbered.occurred_at < $8::TIMESTAMP WITH TIME ZONE) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_prunable(scope=thread, after=True)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.thread_id >= $3::VARCHAR
-  AND (threads.thread_id > $3::VARCHAR
-    OR threads.namespace > $4::VARCHAR)
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT $6), ranked AS MATERIALIZED (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $7
-    AND numbered.ordinal % $8::BIGINT != 0
-    AND numbered.occurred_at < $9::TIMESTAMP WITH TIME ZONE) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_prunable(scope=thread, after=False)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = $1::VARCHAR
-  AND threads.thread_id = $2::VARCHAR
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT $4), ranked AS MATERIALIZED (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $5
-    AND numbered.ordinal % $6::BIGINT != 0
-    AND numbered.occurred_at < $7::TIMESTAMP WITH TIME ZONE) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_stale(scope=namespace, after=True)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+-- log.listing.measure_logs()
+SELECT listed.log_id, (
   SELECT count(*) AS count_1
   FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
+  WHERE checkpoints.log_id = listed.log_id) AS checkpoints, (
+  SELECT coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = listed.log_id) AS raw_size, (
+  SELECT coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3
+  FROM checkpoints
+  WHERE checkpoints.log_id = listed.log_id) AS stored_size, (
   SELECT count(*) AS count_2
   FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.thread_id >= $3::VARCHAR
-AND (threads.thread_id > $3::VARCHAR
-  OR threads.namespace > $4::VARCHAR)
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, $6::INTEGER, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= $5::TIMESTAMP WITH TIME ZONE))
-  OR threads.expires_at <= $7::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $8::TIMESTAMP WITH TIME ZONE)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT $9
-
--- log.many.list_stale(scope=namespace, after=False)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
-  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT $7
-
--- log.many.list_stale(scope=tenant, after=True)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id >= $2::VARCHAR
-AND (threads.thread_id > $2::VARCHAR
-  OR threads.namespace > $3::VARCHAR)
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, $5::INTEGER, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= $4::TIMESTAMP WITH TIME ZONE))
-  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT $8
-
--- log.many.list_stale(scope=tenant, after=False)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $2::TIMESTAMP WITH TIME ZONE
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, $3::INTEGER, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= $2::TIMESTAMP WITH TIME ZONE))
-  OR threads.expires_at <= $4::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $5::TIMESTAMP WITH TIME ZONE)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT $6
-
--- log.many.list_stale(scope=log, after=True)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND threads.thread_id >= $4::VARCHAR
-AND (threads.thread_id > $4::VARCHAR
-  OR threads.namespace > $5::VARCHAR)
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, $7::INTEGER, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= $6::TIMESTAMP WITH TIME ZONE))
-  OR threads.expires_at <= $8::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $9::TIMESTAMP WITH TIME ZONE)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT $10
-
--- log.many.list_stale(scope=log, after=False)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, $5::INTEGER, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= $4::TIMESTAMP WITH TIME ZONE))
-  OR threads.expires_at <= $6::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $7::TIMESTAMP WITH TIME ZONE)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT $8
-
--- log.many.list_stale(scope=thread, after=True)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND threads.thread_id >= $3::VARCHAR
-AND (threads.thread_id > $3::VARCHAR
-  OR threads.namespace > $4::VARCHAR)
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, $6::INTEGER, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= $5::TIMESTAMP WITH TIME ZONE))
-  OR threads.expires_at <= $7::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $8::TIMESTAMP WITH TIME ZONE)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT $9
-
--- log.many.list_stale(scope=thread, after=False)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < $3::TIMESTAMP WITH TIME ZONE
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, $4::INTEGER, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= $3::TIMESTAMP WITH TIME ZONE))
-  OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
-  OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT $7
-
--- log.many.lock_listed(wait=True)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
-FROM threads
-WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
-      (each.value ->> 2) COLLATE "C" AS namespace
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-FOR UPDATE OF threads
-
--- log.many.lock_listed(wait=False)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
-FROM threads
-WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
-      (each.value ->> 2) COLLATE "C" AS namespace
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-FOR UPDATE OF threads SKIP LOCKED
-
--- log.many.move_listed()
-UPDATE threads
-SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT)
-WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
-      (each.value ->> 2) COLLATE "C" AS namespace
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
-
--- log.many.sweep_listed()
-DELETE FROM deltas
-WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
-  WITH found AS MATERIALIZED (
-    SELECT positions.tenant AS tenant, positions.thread_id AS thread_id,
-      positions.namespace AS namespace, positions.seq AS seq
-    FROM (
-      SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-        each_position.namespace AS namespace, each_position.seq AS seq,
-        max(each_position.named) AS named, max(each_position.going) AS going,
-        max(each_position.state) AS state, max(each_position.built_on) AS built_on
-      FROM (
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
-          0 AS built_on
-        FROM checkpoints
-        JOIN (
-          SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
-            (each.value ->> 2) COLLATE "C" AS namespace
-          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.tenant = listed.tenant
-        AND checkpoints.thread_id = listed.thread_id
-        AND checkpoints.namespace = listed.namespace
-        UNION ALL
-        SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-          deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-        FROM deltas
-        JOIN (
-          SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
-            (each.value ->> 2) COLLATE "C" AS namespace
-          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.tenant = listed.tenant
-        AND deltas.thread_id = listed.thread_id
-        AND deltas.namespace = listed.namespace
-        WHERE deltas.kind IN ('snapshot', 'delta')
-        UNION ALL
-        SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-          deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-        FROM deltas
-        JOIN (
-          SELECT (each.value ->> 0) COLLATE "C" AS tenant, (each.value ->> 1) COLLATE "C" AS thread_id,
-            (each.value ->> 2) COLLATE "C" AS namespace
-          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.tenant = listed.tenant
-        AND deltas.thread_id = listed.thread_id
-        AND deltas.namespace = listed.namespace
-        WHERE deltas.base_seq IS NOT NULL) AS each_position
-      GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-        each_position.seq) AS positions
-    WHERE positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0
-    LIMIT $2)
-  SELECT found.tenant, found.thread_id, found.namespace, found.seq
-  FROM found)
-
--- log.overview.list_logs(which=all, below=False, after=False)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT $4
-
--- log.overview.list_logs(which=all, below=False, after=True)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
-  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
-  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT $7
-
--- log.overview.list_logs(which=all, below=True, after=False)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace >= $2::VARCHAR
-AND threads.namespace < $3::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT $5
-
--- log.overview.list_logs(which=all, below=True, after=True)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace >= $2::VARCHAR
-AND threads.namespace < $3::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
-  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
-  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT $8
-
--- log.overview.list_logs(which=prefix, below=False, after=False)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id >= $4::VARCHAR
-AND threads.thread_id < $5::VARCHAR
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT $6
-
--- log.overview.list_logs(which=prefix, below=False, after=True)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id >= $4::VARCHAR
-AND threads.thread_id < $5::VARCHAR
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
-  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
-  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT $9
-
--- log.overview.list_logs(which=prefix, below=True, after=False)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace >= $2::VARCHAR
-AND threads.namespace < $3::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id >= $5::VARCHAR
-AND threads.thread_id < $6::VARCHAR
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT $7
-
--- log.overview.list_logs(which=prefix, below=True, after=True)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace >= $2::VARCHAR
-AND threads.namespace < $3::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id >= $5::VARCHAR
-AND threads.thread_id < $6::VARCHAR
-AND (threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
-  OR threads.updated_at = $7::TIMESTAMP WITH TIME ZONE
-  AND (threads.thread_id, threads.namespace) > ($8::VARCHAR, $9::VARCHAR))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT $10
-
--- log.overview.list_logs(which=thread, below=False, after=False)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id = $4::VARCHAR
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT $5
-
--- log.overview.list_logs(which=thread, below=False, after=True)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id = $4::VARCHAR
-AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
-  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
-  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT $8
-
--- log.overview.list_logs(which=thread, below=True, after=False)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace >= $2::VARCHAR
-AND threads.namespace < $3::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id = $5::VARCHAR
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT $6
-
--- log.overview.list_logs(which=thread, below=True, after=True)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace >= $2::VARCHAR
-AND threads.namespace < $3::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id = $5::VARCHAR
-AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
-  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
-  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT $9
-
--- log.overview.measure_logs()
-SELECT listed.thread_id, listed.namespace, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = listed.thread_id
-  AND checkpoints.namespace = listed.namespace) AS checkpoints, (
-  SELECT coalesce(sum(checkpoints.raw_size), $2::INTEGER) AS coalesce_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = listed.thread_id
-  AND checkpoints.namespace = listed.namespace) AS raw_size, (
-  SELECT coalesce(sum(checkpoints.stored_size), $3::INTEGER) AS coalesce_3
-  FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.thread_id = listed.thread_id
-  AND checkpoints.namespace = listed.namespace) AS stored_size, (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = $1::VARCHAR
-  AND deltas.thread_id = listed.thread_id
-  AND deltas.namespace = listed.namespace
+  WHERE deltas.log_id = listed.log_id
   AND deltas.kind IN ('entry')) AS entries
 FROM (
-  SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace
-  FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed
 
--- log.removing.bury(scope=log)
-UPDATE threads
-SET version=(threads.version + $1::BIGINT), last_ordinal=0, epoch=(threads.epoch + $2::BIGINT),
-  head_id=NULL, previous_id=NULL, meta=$3::JSONB, forked_thread=NULL, forked_seq=NULL,
-  expires_at=NULL, deleted_at=$4::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $5::VARCHAR
-AND threads.thread_id = $6::VARCHAR
-AND threads.namespace = $7::VARCHAR
-AND threads.deleted_at IS NULL
-
--- log.removing.bury(scope=thread)
-UPDATE threads
-SET version=(threads.version + $1::BIGINT), last_ordinal=0, epoch=(threads.epoch + $2::BIGINT),
-  head_id=NULL, previous_id=NULL, meta=$3::JSONB, forked_thread=NULL, forked_seq=NULL,
-  expires_at=NULL, deleted_at=$4::TIMESTAMP WITH TIME ZONE
-WHERE threads.tenant = $5::VARCHAR
-AND threads.thread_id = $6::VARCHAR
-AND threads.deleted_at IS NULL
-
--- log.removing.empty(table=checkpoints, scope=log)
-DELETE FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-
--- log.removing.empty(table=checkpoints, scope=thread)
-DELETE FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-
--- log.removing.empty(table=deltas, scope=log)
-DELETE FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-
--- log.removing.empty(table=deltas, scope=thread)
-DELETE FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-
--- log.removing.empty(table=entries, scope=log)
-DELETE FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('entry')
-
--- log.removing.empty(table=entries, scope=thread)
-DELETE FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.kind IN ('entry')
-
--- log.removing.lock_log()
-SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at, threads.version
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-FOR UPDATE OF threads
-
--- log.removing.lock_thread()
-SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at, threads.version
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-FOR UPDATE OF threads
-
--- log.removing.move_epoch()
-UPDATE threads
-SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=(
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.tenant = $3::VARCHAR
-  AND checkpoints.thread_id = $4::VARCHAR
-  AND checkpoints.namespace = $5::VARCHAR
-  ORDER BY checkpoints.seq DESC
-  LIMIT $6::INTEGER)
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-AND threads.namespace = $5::VARCHAR
-
--- log.removing.read_head()
-SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at, threads.version
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-
--- log.removing.read_words()
-SELECT deltas.seq, deltas.search_text
+-- log.pending_writes.read_writes()
+SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND (deltas.seq = $4::BIGINT
-  OR deltas.seq = (
-    SELECT min(checkpoints.seq) AS min_1
-    FROM checkpoints
-    WHERE checkpoints.tenant = $1::VARCHAR
-    AND checkpoints.thread_id = $2::VARCHAR
-    AND checkpoints.namespace = $3::VARCHAR
-    AND checkpoints.seq > $4::BIGINT))
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= $2::VARCHAR
+AND deltas.entry_key < $3::VARCHAR
+AND deltas.label = $4::VARCHAR
 ORDER BY deltas.seq
 
--- log.removing.remove_head()
-DELETE FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-
--- log.removing.remove_name()
-DELETE FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.checkpoint_id = $4::VARCHAR
-AND NOT (EXISTS (
-    SELECT resting.seq
-    FROM checkpoints AS resting
-    WHERE resting.tenant = checkpoints.tenant
-    AND resting.thread_id = checkpoints.thread_id
-    AND resting.namespace = checkpoints.namespace
-    AND resting.rests_on = checkpoints.checkpoint_id))
-RETURNING checkpoints.seq
-
--- log.removing.remove_unneeded()
-DELETE FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.seq = $4::BIGINT
-AND deltas.kind IN ('snapshot', 'delta')
-AND NOT (EXISTS (
-    SELECT checkpoints.seq
-    FROM checkpoints
-    WHERE checkpoints.tenant = $1::VARCHAR
-    AND checkpoints.thread_id = $2::VARCHAR
-    AND checkpoints.namespace = $3::VARCHAR
-    AND checkpoints.seq = $4::BIGINT))
-AND NOT (EXISTS (
-    SELECT child.seq
-    FROM deltas AS child
-    WHERE child.tenant = $1::VARCHAR
-    AND child.thread_id = $2::VARCHAR
-    AND child.namespace = $3::VARCHAR
-    AND child.base_seq = $4::BIGINT))
-RETURNING deltas.base_seq, deltas.depth, deltas.status
-
--- log.removing.remove_writes()
-DELETE FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('write')
-AND deltas.entry_key >= $4::VARCHAR
-AND deltas.entry_key < $5::VARCHAR
-AND deltas.label = $6::VARCHAR
-
--- log.removing.replace_words()
-UPDATE deltas
-SET search_text=$1::VARCHAR
-WHERE deltas.tenant = $2::VARCHAR
-AND deltas.thread_id = $3::VARCHAR
-AND deltas.namespace = $4::VARCHAR
-AND deltas.seq = $5::BIGINT
-
--- log.removing.sweep_dead()
-DELETE FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('snapshot', 'delta')
-AND (deltas.seq NOT IN (
-    WITH RECURSIVE alive(seq, base_seq) AS (
-      SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
-      FROM deltas
-      JOIN checkpoints ON deltas.tenant = checkpoints.tenant
-      AND deltas.thread_id = checkpoints.thread_id
-      AND deltas.namespace = checkpoints.namespace
-      AND deltas.seq = checkpoints.seq
-      WHERE checkpoints.tenant = $1::VARCHAR
-      AND checkpoints.thread_id = $2::VARCHAR
-      AND checkpoints.namespace = $3::VARCHAR
-      UNION ALL
-      SELECT base.seq AS seq, base.base_seq AS base_seq
-      FROM deltas AS base
-      JOIN alive ON base.seq = alive.base_seq
-      WHERE base.tenant = $1::VARCHAR
-      AND base.thread_id = $2::VARCHAR
-      AND base.namespace = $3::VARCHAR)
-    SELECT alive.seq
-    FROM alive))
-
--- log.removing.sweep_writes()
-DELETE FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('write')
-AND deltas.stored_at < $4::TIMESTAMP WITH TIME ZONE
-AND (deltas.label NOT IN (
-    SELECT checkpoints.checkpoint_id
-    FROM checkpoints
-    WHERE checkpoints.tenant = $1::VARCHAR
-    AND checkpoints.thread_id = $2::VARCHAR
-    AND checkpoints.namespace = $3::VARCHAR))
-
--- log.resting.find_resting()
-SELECT checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.rests_on = $4::VARCHAR
-ORDER BY checkpoints.seq DESC
-LIMIT $5
-
--- log.resting.list_resting()
-SELECT checkpoints.checkpoint_id, checkpoints.rests_on
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.rests_on IS NOT NULL
-
--- log.writes.list_below()
-SELECT threads.namespace, threads.head_id, threads.deleted_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace >= $2::VARCHAR
-AND threads.namespace < $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-ORDER BY threads.namespace
-
--- log.writes.list_runs()
-SELECT checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.namespace >= $2::VARCHAR
-AND checkpoints.namespace < $3::VARCHAR
-AND checkpoints.run_id IN (
-  SELECT listed.run_id
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS run_id
-    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed)
-ORDER BY checkpoints.thread_id, checkpoints.namespace
-
--- log.writes.put_write()
-WITH head AS (INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta,
-      created_at, updated_at, expires_at)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $20::BIGINT, $21::BIGINT, $22::BIGINT, $23::JSONB,
-      $24::TIMESTAMP WITH TIME ZONE, $24::TIMESTAMP WITH TIME ZONE, $25::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (tenant, thread_id, namespace)
-  DO UPDATE SET next_seq = (threads.next_seq + $27::BIGINT),
-    updated_at = $24::TIMESTAMP WITH TIME ZONE
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $28::TIMESTAMP WITH TIME ZONE)
-  AND (threads.deleted_at IS NULL
-    OR threads.deleted_at < $29::TIMESTAMP WITH TIME ZONE)
-  RETURNING threads.next_seq - $26::BIGINT AS seq),
-put AS (INSERT INTO deltas (tenant, thread_id, namespace, kind, entry_key, parent_seq, base_seq,
-      depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-      stored_at, payload, seq)
-  SELECT $1::VARCHAR AS tenant, $2::VARCHAR AS thread_id, $3::VARCHAR AS namespace,
-    $4::VARCHAR AS kind, $5::VARCHAR AS entry_key, $6::BIGINT AS parent_seq, $7::BIGINT AS base_seq,
-    $8::INTEGER AS depth, $9::BIGINT AS since_bytes, $10::BIGINT AS raw_size, $11::VARCHAR AS codec,
-    $12::BIGINT AS checksum, $13::VARCHAR AS label, $14::VARCHAR AS sort_key,
-    $15::SMALLINT AS status, $16::VARCHAR AS search_text,
-    $17::TIMESTAMP WITH TIME ZONE AS occurred_at, $18::TIMESTAMP WITH TIME ZONE AS stored_at,
-    $19::BYTEA AS payload, head.seq AS seq
-  FROM head)
-SELECT head.seq
-FROM head
-
--- log.writes.reach()
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
-    updated_at, expires_at)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::JSONB,
-    $8::TIMESTAMP WITH TIME ZONE, $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE)
-ON CONFLICT (tenant, thread_id, namespace)
-DO UPDATE SET next_seq = (threads.next_seq + $11::BIGINT), updated_at = $8::TIMESTAMP WITH TIME ZONE
-WHERE (threads.expires_at IS NULL
-  OR threads.expires_at > $12::TIMESTAMP WITH TIME ZONE)
-AND (threads.deleted_at IS NULL
-  OR threads.deleted_at < $13::TIMESTAMP WITH TIME ZONE)
-RETURNING threads.next_seq - $10::BIGINT AS seq
-
--- log.writes.read_writes()
-SELECT deltas.seq, deltas.status, deltas.codec, deltas.checksum, deltas.payload
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('write')
-AND deltas.entry_key >= $4::VARCHAR
-AND deltas.entry_key < $5::VARCHAR
-AND deltas.label = $6::VARCHAR
-ORDER BY deltas.seq
-
--- log.writes.read_writes_listed()
-SELECT deltas.label, deltas.seq, deltas.status, deltas.codec, deltas.checksum, deltas.payload
+-- log.pending_writes.read_writes_listed()
+SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 JOIN (
   SELECT (each.value ->> 0) COLLATE "C" AS label, (each.value ->> 1) COLLATE "C" AS low,
@@ -7319,36 +6294,233 @@ JOIN (
   FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.entry_key >= listed.low
 AND deltas.entry_key < listed.high
 AND deltas.label = listed.label
-WHERE deltas.tenant = $2::VARCHAR
-AND deltas.thread_id = $3::VARCHAR
-AND deltas.namespace = $4::VARCHAR
+WHERE deltas.log_id = $2::UUID
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
--- log.writes.remove_names_listed()
-DELETE FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.checkpoint_id IN (
-  SELECT listed.checkpoint_id
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
-    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed)
+-- maintenance.copy.count_rows(table=threads, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
 
--- log.writes.remove_writes_listed()
-DELETE FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.kind IN ('write')
-AND deltas.label IN (
-  SELECT listed.label
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS label
-    FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed)
+-- maintenance.copy.count_rows(table=threads, scope=all)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant != '~'
 
--- rotation.statements.count_rows(table=deltas, scope=tenant)
+-- maintenance.copy.count_rows(table=store_items, scope=tenant)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+
+-- maintenance.copy.count_rows(table=store_items, scope=all)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+
+-- maintenance.copy.insert_embedding(native=True)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
+    $8::BIGINT, $9::BYTEA, CAST($10::VARCHAR AS VECTOR))
+
+-- maintenance.copy.insert_embedding(native=False)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
+    $8::BIGINT, $9::BYTEA, $10::BYTEA)
+
+-- maintenance.copy.insert_row(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+    $8::VARCHAR, $9::JSONB, $10::BIGINT, $11::BIGINT, $12::TIMESTAMP WITH TIME ZONE,
+    $13::TIMESTAMP WITH TIME ZONE, $14::BYTEA)
+
+-- maintenance.copy.insert_row(table=deltas)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::VARCHAR, $7::BIGINT,
+    $8::INTEGER, $9::SMALLINT, $10::SMALLINT, $11::VARCHAR, $12::BIGINT, $13::VARCHAR,
+    $14::TIMESTAMP WITH TIME ZONE, $15::TIMESTAMP WITH TIME ZONE, $16::BYTEA, $17::BYTEA)
+
+-- maintenance.copy.insert_row(table=threads)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, previous_id, meta, forked_from, forked_seq, created_at, updated_at, active_at,
+    expires_at, deleted_at, signature)
+VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::BIGINT, $6::BIGINT, $7::BIGINT,
+    $8::BIGINT, $9::VARCHAR, $10::VARCHAR, $11::JSONB, $12::VARCHAR, $13::BIGINT,
+    $14::TIMESTAMP WITH TIME ZONE, $15::TIMESTAMP WITH TIME ZONE, $16::TIMESTAMP WITH TIME ZONE,
+    $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::BYTEA)
+
+-- maintenance.copy.insert_row(table=store_items)
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
+    $8::VARCHAR, $9::VARCHAR, $10::TIMESTAMP WITH TIME ZONE, $11::TIMESTAMP WITH TIME ZONE,
+    $12::TIMESTAMP WITH TIME ZONE, $13::BIGINT, $14::BYTEA, $15::BYTEA)
+
+-- maintenance.copy.list_heads(scope=tenant, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace) > ($2::VARCHAR, $3::VARCHAR)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- maintenance.copy.list_heads(scope=tenant, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT $2
+
+-- maintenance.copy.list_heads(scope=all, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant != '~'
+AND (threads.tenant, threads.thread_id, threads.namespace) > ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- maintenance.copy.list_heads(scope=all, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant != '~'
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT $1
+
+-- maintenance.copy.list_items(scope=tenant, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $4
+
+-- maintenance.copy.list_items(scope=tenant, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $2
+
+-- maintenance.copy.list_items(scope=all, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND (store_items.tenant, store_items.namespace, store_items.key) > ($1::VARCHAR, $2::VARCHAR,
+    $3::VARCHAR)
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $4
+
+-- maintenance.copy.list_items(scope=all, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+ORDER BY store_items.tenant, store_items.namespace, store_items.key
+LIMIT $1
+
+-- maintenance.copy.read_embeddings(native=True)
+SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
+  embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
+  CAST(embeddings.vector AS TEXT) AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+ORDER BY embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.copy.read_embeddings(native=False)
+SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
+  embeddings.part, embeddings.dimensions, embeddings.change, embeddings.signature,
+  embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+ORDER BY embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.copy.read_head()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- maintenance.copy.read_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
+  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+
+-- maintenance.copy.read_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
+  checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq > $2::BIGINT
+AND checkpoints.seq <= $3::BIGINT
+ORDER BY checkpoints.seq
+
+-- maintenance.copy.read_rows(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.entry_key, deltas.label,
+  deltas.base_seq, deltas.depth, deltas.radix, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.search_text, deltas.occurred_at, deltas.stored_at, deltas.signature, deltas.payload
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+AND deltas.seq <= $3::BIGINT
+ORDER BY deltas.seq
+
+-- maintenance.log_positions.list_positions(table=checkpoints)
+SELECT checkpoints.seq, 0 AS stored
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq > $2::BIGINT
+ORDER BY checkpoints.seq
+LIMIT $3
+
+-- maintenance.log_positions.list_positions(table=deltas)
+SELECT deltas.seq, octet_length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+ORDER BY deltas.seq
+LIMIT $3
+
+-- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -7359,7 +6531,7 @@ FROM (
   WHERE deltas.tenant = $1::VARCHAR) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=deltas, scope=all)
+-- maintenance.rotate_keys.count_rows(table=deltas, scope=all)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -7370,7 +6542,7 @@ FROM (
   WHERE deltas.tenant != '~') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=store_items, scope=tenant)
+-- maintenance.rotate_keys.count_rows(table=store_items, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT store_items.codec AS codec, CASE
@@ -7386,7 +6558,7 @@ FROM (
     AND store_items.namespace < $3::VARCHAR)) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=store_items, scope=all)
+-- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT store_items.codec AS codec, CASE
@@ -7402,77 +6574,82 @@ FROM (
     AND store_items.namespace < $2::VARCHAR)) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_vectors(scope=tenant)
+-- maintenance.rotate_keys.count_vectors(scope=tenant)
 SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 
--- rotation.statements.count_vectors(scope=all)
+-- maintenance.rotate_keys.count_vectors(scope=all)
 SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant != '~'
 
--- rotation.statements.drop_vectors(scope=tenant)
+-- maintenance.rotate_keys.delete_vectors(scope=tenant)
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 
--- rotation.statements.drop_vectors(scope=all)
+-- maintenance.rotate_keys.delete_vectors(scope=all)
 DELETE FROM embeddings
 WHERE embeddings.tenant != '~'
 
--- rotation.statements.grow_size()
+-- maintenance.rotate_keys.grow_size()
 UPDATE checkpoints
 SET stored_size=(checkpoints.stored_size + 45)
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.seq = $4::BIGINT
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq = $2::BIGINT
 
--- rotation.statements.list_rows(table=deltas, scope=tenant, after=True)
-SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
+  deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
-FROM deltas
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
 WHERE deltas.tenant = $1::VARCHAR
-AND (deltas.thread_id, deltas.namespace, deltas.seq) > ($2::VARCHAR, $3::VARCHAR, $4::BIGINT)
-ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
-LIMIT $5
+AND (deltas.log_id, deltas.seq) > ($2::UUID, $3::BIGINT)
+ORDER BY deltas.log_id, deltas.seq
+LIMIT $4
 
--- rotation.statements.list_rows(table=deltas, scope=tenant, after=False)
-SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=False)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
+  deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
-FROM deltas
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
 WHERE deltas.tenant = $1::VARCHAR
-ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+ORDER BY deltas.log_id, deltas.seq
 LIMIT $2
 
--- rotation.statements.list_rows(table=deltas, scope=all, after=True)
-SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=True)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
+  deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
-FROM deltas
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
 WHERE deltas.tenant != '~'
-AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) > ($1::VARCHAR, $2::VARCHAR,
-    $3::VARCHAR, $4::BIGINT)
-ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
-LIMIT $5
+AND (deltas.log_id, deltas.seq) > ($1::UUID, $2::BIGINT)
+ORDER BY deltas.log_id, deltas.seq
+LIMIT $3
 
--- rotation.statements.list_rows(table=deltas, scope=all, after=False)
-SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=False)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
+  deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
-FROM deltas
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
 WHERE deltas.tenant != '~'
-ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+ORDER BY deltas.log_id, deltas.seq
 LIMIT $1
 
--- rotation.statements.list_rows(table=store_items, scope=tenant, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.codec AS codec, CASE
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=True)
+SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
@@ -7487,8 +6664,8 @@ AND (store_items.namespace, store_items.key) > ($4::VARCHAR, $5::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $6
 
--- rotation.statements.list_rows(table=store_items, scope=tenant, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.codec AS codec, CASE
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=False)
+SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
@@ -7502,8 +6679,8 @@ AND NOT (store_items.namespace >= $2::VARCHAR
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $4
 
--- rotation.statements.list_rows(table=store_items, scope=all, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.codec AS codec, CASE
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=True)
+SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
@@ -7519,8 +6696,8 @@ AND (store_items.tenant, store_items.namespace, store_items.key) > ($3::VARCHAR,
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $6
 
--- rotation.statements.list_rows(table=store_items, scope=all, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.codec AS codec, CASE
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=False)
+SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
@@ -7534,17 +6711,15 @@ AND NOT (store_items.namespace >= $1::VARCHAR
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $3
 
--- rotation.statements.read_payloads()
+-- maintenance.rotate_keys.read_payloads()
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.seq >= $4::BIGINT
-AND deltas.seq <= $5::BIGINT
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq >= $2::BIGINT
+AND deltas.seq <= $3::BIGINT
 ORDER BY deltas.seq
 
--- rotation.statements.read_values()
+-- maintenance.rotate_keys.read_values()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
   store_items.codec, store_items.checksum, store_items.value
 FROM store_items
@@ -7555,27 +6730,23 @@ AND (store_items.namespace, store_items.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- rotation.statements.reseal_delta(words=kept)
+-- maintenance.rotate_keys.reseal_delta(words=kept)
 UPDATE deltas
 SET codec=$1::VARCHAR, checksum=$2::BIGINT, payload=$3::BYTEA
-WHERE deltas.tenant = $4::VARCHAR
-AND deltas.thread_id = $5::VARCHAR
-AND deltas.namespace = $6::VARCHAR
-AND deltas.seq = $7::BIGINT
-AND deltas.codec = $8::VARCHAR
-AND deltas.checksum = $9::BIGINT
+WHERE deltas.log_id = $4::UUID
+AND deltas.seq = $5::BIGINT
+AND deltas.codec = $6::VARCHAR
+AND deltas.checksum = $7::BIGINT
 
--- rotation.statements.reseal_delta(words=dropped)
+-- maintenance.rotate_keys.reseal_delta(words=dropped)
 UPDATE deltas
 SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=NULL, payload=$3::BYTEA
-WHERE deltas.tenant = $4::VARCHAR
-AND deltas.thread_id = $5::VARCHAR
-AND deltas.namespace = $6::VARCHAR
-AND deltas.seq = $7::BIGINT
-AND deltas.codec = $8::VARCHAR
-AND deltas.checksum = $9::BIGINT
+WHERE deltas.log_id = $4::UUID
+AND deltas.seq = $5::BIGINT
+AND deltas.codec = $6::VARCHAR
+AND deltas.checksum = $7::BIGINT
 
--- rotation.statements.reseal_item(words=kept, fields=kept)
+-- maintenance.rotate_keys.reseal_item(words=kept, fields=kept)
 UPDATE store_items
 SET codec=$1::VARCHAR, checksum=$2::BIGINT, value=$3::BYTEA
 WHERE store_items.tenant = $4::VARCHAR
@@ -7585,7 +6756,7 @@ AND store_items.version = $7::BIGINT
 AND store_items.codec = $8::VARCHAR
 AND store_items.checksum = $9::BIGINT
 
--- rotation.statements.reseal_item(words=kept, fields=dropped)
+-- maintenance.rotate_keys.reseal_item(words=kept, fields=dropped)
 UPDATE store_items
 SET codec=$1::VARCHAR, checksum=$2::BIGINT, field_terms=$3::VARCHAR, value=$4::BYTEA
 WHERE store_items.tenant = $5::VARCHAR
@@ -7595,7 +6766,7 @@ AND store_items.version = $8::BIGINT
 AND store_items.codec = $9::VARCHAR
 AND store_items.checksum = $10::BIGINT
 
--- rotation.statements.reseal_item(words=dropped, fields=kept)
+-- maintenance.rotate_keys.reseal_item(words=dropped, fields=kept)
 UPDATE store_items
 SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=NULL, value=$3::BYTEA
 WHERE store_items.tenant = $4::VARCHAR
@@ -7605,7 +6776,7 @@ AND store_items.version = $7::BIGINT
 AND store_items.codec = $8::VARCHAR
 AND store_items.checksum = $9::BIGINT
 
--- rotation.statements.reseal_item(words=dropped, fields=dropped)
+-- maintenance.rotate_keys.reseal_item(words=dropped, fields=dropped)
 UPDATE store_items
 SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=NULL, field_terms=$3::VARCHAR,
   value=$4::BYTEA
@@ -7616,340 +6787,513 @@ AND store_items.version = $8::BIGINT
 AND store_items.codec = $9::VARCHAR
 AND store_items.checksum = $10::BIGINT
 
--- search.checkpoints.read_found_checkpoints()
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace, deltas.search_text
+-- maintenance.space.count_threads()
+SELECT count(DISTINCT threads.thread_id) AS count_1
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+
+-- maintenance.space.measure_checkpoints()
+SELECT count(*) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN $1::INTEGER
+    ELSE $2::INTEGER END), $3::INTEGER) AS whole, coalesce(sum(checkpoints.raw_size),
+    $4::INTEGER) AS raw_bytes, coalesce(sum(checkpoints.stored_size), $5::INTEGER) AS stored_bytes
 FROM checkpoints
-JOIN deltas ON deltas.tenant = checkpoints.tenant
-AND deltas.thread_id = checkpoints.thread_id
-AND deltas.namespace = checkpoints.namespace
+JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $6::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+
+-- maintenance.space.measure_items()
+SELECT count(*) AS entries, coalesce(sum(CASE
+    WHEN (store_items.expires_at IS NULL
+      OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN $2::INTEGER
+    ELSE $3::INTEGER END), $4::INTEGER) AS live, coalesce(sum(octet_length(store_items.value)),
+    $5::INTEGER) AS value_bytes, coalesce(sum(CASE
+    WHEN (store_items.search_text IS NOT NULL
+      OR store_items.field_terms IS NOT NULL) THEN $6::INTEGER
+    ELSE $7::INTEGER END), $8::INTEGER) AS texts, coalesce(sum(octet_length(store_items.search_text)),
+    $9::INTEGER) + coalesce(sum(octet_length(store_items.field_terms)), $10::INTEGER) AS text_bytes
+FROM store_items
+WHERE store_items.tenant = $11::VARCHAR
+AND NOT (store_items.namespace >= $12::VARCHAR
+  AND store_items.namespace < $13::VARCHAR)
+
+-- maintenance.space.measure_kinds()
+SELECT deltas.kind, count(*) AS entries, sum(octet_length(deltas.payload)) AS payload_bytes,
+  count(deltas.search_text) AS texts, coalesce(sum(octet_length(deltas.search_text)),
+    $1::INTEGER) AS text_bytes
+FROM deltas
+WHERE deltas.tenant = $2::VARCHAR
+GROUP BY deltas.kind
+ORDER BY deltas.kind
+
+-- maintenance.space.measure_logs()
+SELECT threads.thread_id, threads.namespace, held.entries, held.held, count(*) OVER () AS logs
+FROM (
+  SELECT deltas.log_id AS log_id, count(*) AS entries,
+    sum(octet_length(deltas.payload)) + coalesce(sum(octet_length(deltas.search_text)),
+      $1::INTEGER) AS held
+  FROM deltas
+  WHERE deltas.tenant = $2::VARCHAR
+  GROUP BY deltas.log_id) AS held
+JOIN threads ON threads.log_id = held.log_id
+ORDER BY held.held DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- maintenance.space.measure_vectors()
+SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), $1::INTEGER) AS numbers
+FROM embeddings
+WHERE embeddings.tenant = $2::VARCHAR
+
+-- maintenance.space.read_tables()
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT made.relname AS name, coalesce(seen.n_live_tup, 0) AS live, coalesce(seen.n_dead_tup,
+    0) AS dead, pg_total_relation_size(made.oid) AS bytes, CASE
+WHEN pg_has_role(made.relowner, 'USAGE') THEN 1
+ELSE 0 END AS owned
+FROM made LEFT
+JOIN pg_stat_all_tables AS seen ON seen.relid = made.oid
+
+-- maintenance.space.sizes(exact=True)
+WITH made AS (
+  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
+SELECT made.relname AS name, made.relname AS owner, 'table' AS kind,
+  pg_table_size(made.oid) AS bytes
+FROM made
+UNION ALL
+SELECT indexes.relname, made.relname, 'index', pg_relation_size(indexes.oid)
+FROM made
+JOIN pg_index ON pg_index.indrelid = made.oid
+JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid
+
+-- maintenance.space.vacuum_table(table=threads, full=True)
+VACUUM (FULL, ANALYZE) threads
+
+-- maintenance.space.vacuum_table(table=threads, full=False)
+VACUUM (ANALYZE) threads
+
+-- maintenance.space.vacuum_table(table=checkpoints, full=True)
+VACUUM (FULL, ANALYZE) checkpoints
+
+-- maintenance.space.vacuum_table(table=checkpoints, full=False)
+VACUUM (ANALYZE) checkpoints
+
+-- maintenance.space.vacuum_table(table=deltas, full=True)
+VACUUM (FULL, ANALYZE) deltas
+
+-- maintenance.space.vacuum_table(table=deltas, full=False)
+VACUUM (ANALYZE) deltas
+
+-- maintenance.space.vacuum_table(table=store_items, full=True)
+VACUUM (FULL, ANALYZE) store_items
+
+-- maintenance.space.vacuum_table(table=store_items, full=False)
+VACUUM (ANALYZE) store_items
+
+-- maintenance.space.vacuum_table(table=embeddings, full=True)
+VACUUM (FULL, ANALYZE) embeddings
+
+-- maintenance.space.vacuum_table(table=embeddings, full=False)
+VACUUM (ANALYZE) embeddings
+
+-- maintenance.verify.database.count_positions(scope=tenant)
+SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
+FROM threads
+WHERE threads.tenant = $3::VARCHAR
+
+-- maintenance.verify.database.count_positions(scope=thread)
+SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
+FROM threads
+WHERE threads.tenant = $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+
+-- maintenance.verify.database.list_logs(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND (threads.thread_id, threads.namespace, threads.log_id) > ($2::VARCHAR, $3::VARCHAR, $4::UUID)
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT $5
+
+-- maintenance.verify.database.list_logs(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT $2
+
+-- maintenance.verify.database.list_logs(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND (threads.thread_id, threads.namespace, threads.log_id) > ($3::VARCHAR, $4::VARCHAR, $5::UUID)
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT $6
+
+-- maintenance.verify.database.list_logs(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT $3
+
+-- maintenance.verify.database.list_orphans(table=checkpoints)
+SELECT checkpoints.log_id, count(*) AS orphans, count(threads.log_id) AS strays
+FROM checkpoints LEFT OUTER
+JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
-  SELECT listed.thread_id, listed.namespace, CAST(listed.seq AS BIGINT) AS seq
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace,
-      (each.value ->> 2) COLLATE "C" AS seq
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (threads.log_id IS NULL
+  OR threads.tenant != checkpoints.tenant)
+GROUP BY checkpoints.log_id
+ORDER BY checkpoints.log_id
+LIMIT $2
 
--- search.checkpoints.search_checkpoints(below=False, weighed=False)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND deltas.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
-  AND checkpoints.thread_id = ranked.thread_id
-  AND checkpoints.namespace = ranked.namespace
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
-    checkpoints.namespace DESC, checkpoints.seq DESC
-  LIMIT $6
-  OFFSET $7::INTEGER)
-SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
+-- maintenance.verify.database.list_orphans(table=deltas)
+SELECT deltas.log_id, count(*) AS orphans, count(threads.log_id) AS strays
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE deltas.tenant = $1::VARCHAR
+AND (threads.log_id IS NULL
+  OR threads.tenant != deltas.tenant)
+GROUP BY deltas.log_id
+ORDER BY deltas.log_id
+LIMIT $2
 
--- search.checkpoints.search_checkpoints(below=False, weighed=True)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND deltas.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
-  AND checkpoints.thread_id = ranked.thread_id
-  AND checkpoints.namespace = ranked.namespace
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
-    checkpoints.namespace DESC, checkpoints.seq DESC
-  LIMIT $6
-  OFFSET $7::INTEGER)
-SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
-FROM best
-JOIN deltas AS words ON words.tenant = best.tenant
-AND words.thread_id = best.thread_id
-AND words.namespace = best.namespace
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.tenant = best.tenant
-AND checkpoints.thread_id = best.thread_id
-AND checkpoints.namespace = best.namespace
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.tenant = best.tenant
-AND deltas.thread_id = best.thread_id
-AND deltas.namespace = best.namespace
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
+-- maintenance.verify.database.next_tenant_of_items(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > $1::VARCHAR
 
--- search.checkpoints.search_checkpoints(below=True, weighed=False)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND deltas.namespace >= $4::VARCHAR
-  AND deltas.namespace < $5::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
-  AND checkpoints.thread_id = ranked.thread_id
-  AND checkpoints.namespace = ranked.namespace
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
-    checkpoints.namespace DESC, checkpoints.seq DESC
-  LIMIT $7
-  OFFSET $8::INTEGER)
-SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
+-- maintenance.verify.database.next_tenant_of_items(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
 
--- search.checkpoints.search_checkpoints(below=True, weighed=True)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND deltas.namespace >= $4::VARCHAR
-  AND deltas.namespace < $5::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
-  AND checkpoints.thread_id = ranked.thread_id
-  AND checkpoints.namespace = ranked.namespace
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
-    checkpoints.namespace DESC, checkpoints.seq DESC
-  LIMIT $7
-  OFFSET $8::INTEGER)
-SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
-FROM best
-JOIN deltas AS words ON words.tenant = best.tenant
-AND words.thread_id = best.thread_id
-AND words.namespace = best.namespace
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.tenant = best.tenant
-AND checkpoints.thread_id = best.thread_id
-AND checkpoints.namespace = best.namespace
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.tenant = best.tenant
-AND deltas.thread_id = best.thread_id
-AND deltas.namespace = best.namespace
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
+-- maintenance.verify.database.next_tenant_of_logs(after=True)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+WHERE threads.tenant > $1::VARCHAR
 
--- search.embeddings.count_vectors(below=False)
+-- maintenance.verify.database.next_tenant_of_logs(after=False)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+
+-- maintenance.verify.items.count_items()
+SELECT count(*) AS items
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+AND NOT (store_items.namespace >= $4::VARCHAR
+  AND store_items.namespace < $5::VARCHAR)
+
+-- maintenance.verify.items.list_items(after=True)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), $1::INTEGER) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND store_items.namespace >= $7::VARCHAR
+AND (store_items.namespace > $7::VARCHAR
+  OR store_items.namespace = $7::VARCHAR
+  AND store_items.key > $8::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $9
+
+-- maintenance.verify.items.list_items(after=False)
+SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), $1::INTEGER) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS numbers
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $7
+
+-- maintenance.verify.items.list_orphans()
+SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items.key = embeddings.key))
+GROUP BY embeddings.namespace, embeddings.key
+ORDER BY embeddings.namespace, embeddings.key
+LIMIT $2
+
+-- maintenance.verify.items.read_items()
+SELECT store_items.key, store_items.version, store_items.codec, store_items.checksum,
+  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
+WHEN (CASE
+  WHEN (jsonb_typeof(store_items.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN store_items.meta END AS meta
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key >= $3::VARCHAR
+AND store_items.key <= $4::VARCHAR
+ORDER BY store_items.key
+
+-- maintenance.verify.items.read_vectors(native=True)
+SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  CAST(embeddings.vector AS TEXT) AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key >= $3::VARCHAR
+AND embeddings.key <= $4::VARCHAR
+ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.verify.items.read_vectors(native=False)
+SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
+  embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key >= $3::VARCHAR
+AND embeddings.key <= $4::VARCHAR
+ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.verify.logs.list_names_without_state()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq >= $2::BIGINT
+AND checkpoints.seq <= $3::BIGINT
+AND NOT (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = checkpoints.log_id
+    AND deltas.seq = checkpoints.seq
+    AND deltas.kind IN ('snapshot', 'delta')))
+ORDER BY checkpoints.seq
+LIMIT $4
+
+-- maintenance.verify.logs.read_chain()
+WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
+  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM deltas
+  WHERE deltas.log_id = $1::UUID
+  AND deltas.seq = $2::BIGINT
+  UNION ALL
+  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
+  chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- maintenance.verify.logs.read_head()
+SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
+  threads.created_at, threads.updated_at, threads.active_at, threads.expires_at,
+  threads.forked_from, threads.forked_seq, threads.tenant, threads.thread_id, threads.namespace,
+  CASE
+WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
+ELSE 0 END AS meta_readable, (
+  SELECT max(deltas.seq) AS max_1
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id) AS last_row, (
+  SELECT max(deltas.seq) AS max_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
+  SELECT max(checkpoints.seq) AS max_3
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) AS last_name, (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id
+  AND checkpoints.seq = (
+    SELECT max(later.seq) AS max_4
+    FROM checkpoints AS later
+    WHERE later.log_id = checkpoints.log_id)) AS newest_id
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- maintenance.verify.logs.read_lineage()
+SELECT checkpoints.seq, parent.seq AS parent_at
+FROM checkpoints LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
+AND parent.checkpoint_id = checkpoints.parent_id
+WHERE checkpoints.log_id = $1::UUID
+ORDER BY checkpoints.seq
+
+-- maintenance.verify.logs.read_name()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq = $2::BIGINT
+
+-- maintenance.verify.logs.read_rows()
+SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.radix, deltas.codec,
+  deltas.checksum, deltas.overwrites, deltas.entry_key, deltas.label, deltas.occurred_at,
+  deltas.stored_at, deltas.tenant, checkpoints.tenant AS named_tenant, checkpoints.checkpoint_id,
+  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
+  checkpoints.created_at AS named_created_at, CASE
+WHEN (jsonb_typeof(checkpoints.meta) = 'object') THEN 1
+ELSE 0 END AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
+  parent.seq AS parent_at, (
+  SELECT max(child.seq) AS max_1
+  FROM deltas AS child
+  WHERE child.log_id = deltas.log_id
+  AND child.base_seq = deltas.seq) AS last_use, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq LEFT OUTER
+JOIN deltas AS base ON base.log_id = deltas.log_id
+AND base.seq = deltas.base_seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
+AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
+JOIN checkpoints AS under ON under.log_id = checkpoints.log_id
+AND under.checkpoint_id = checkpoints.rests_on
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq >= $2::BIGINT
+AND deltas.seq <= $3::BIGINT
+ORDER BY deltas.seq
+
+-- maintenance.verify.text_indexes.find_missed(index=deltas_search)
+SELECT row_here.seq
+FROM deltas AS row_here
+WHERE row_here.log_id = $1::UUID
+AND row_here.seq BETWEEN $2::BIGINT
+AND $3::BIGINT
+AND row_here.search_text IS NOT NULL
+AND (to_tsvector('simple', row_here.search_text) @@ plainto_tsquery('simple',
+      SUBSTRING(row_here.search_text
+      FROM '^(?:\S+ ){0,7}\S+')))
+AND NOT (EXISTS (
+    SELECT 1
+    FROM deltas AS found
+    WHERE found.search_text IS NOT NULL
+    AND (to_tsvector('simple', found.search_text) @@ plainto_tsquery('simple',
+          SUBSTRING(row_here.search_text
+          FROM '^(?:\S+ ){0,7}\S+')))
+    AND found.log_id IS NOT DISTINCT
+    FROM row_here.log_id
+    AND found.seq IS NOT DISTINCT
+    FROM row_here.seq))
+ORDER BY row_here.seq
+
+-- maintenance.verify.text_indexes.find_missed(index=checkpoints_meta)
+SELECT row_here.seq
+FROM checkpoints AS row_here
+WHERE row_here.log_id = $1::UUID
+AND row_here.seq BETWEEN $2::BIGINT
+AND $3::BIGINT
+AND row_here.meta != '{}'::jsonb
+AND NOT (EXISTS (
+    SELECT 1
+    FROM checkpoints AS found
+    WHERE (found.meta @> row_here.meta)
+    AND found.log_id IS NOT DISTINCT
+    FROM row_here.log_id
+    AND found.seq IS NOT DISTINCT
+    FROM row_here.seq))
+ORDER BY row_here.seq
+
+-- maintenance.verify.text_indexes.find_missed(index=store_items_search)
+SELECT row_here.key
+FROM store_items AS row_here
+WHERE row_here.tenant = $1::VARCHAR
+AND row_here.namespace = $2::VARCHAR
+AND row_here.key BETWEEN $3::VARCHAR
+AND $4::VARCHAR
+AND (row_here.search_text IS NOT NULL
+  OR row_here.field_terms IS NOT NULL)
+AND (((to_tsvector('simple', coalesce(row_here.search_text, '')) || to_tsvector('simple',
+          coalesce(row_here.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
+          FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
+          FROM '^(?:\S+ ){0,7}\S+')))))
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items AS found
+    WHERE (((to_tsvector('simple', coalesce(found.search_text, '')) || to_tsvector('simple',
+              coalesce(found.field_terms,
+                ''))) || array_to_tsvector(ARRAY[((chr(31) || found.tenant) || chr(31)) || found.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
+              FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
+              FROM '^(?:\S+ ){0,7}\S+')))))
+    AND found.tenant IS NOT DISTINCT
+    FROM row_here.tenant
+    AND found.namespace IS NOT DISTINCT
+    FROM row_here.namespace
+    AND found.key IS NOT DISTINCT
+    FROM row_here.key))
+ORDER BY row_here.key
+
+-- maintenance.verify.text_indexes.read_state()
+SELECT CASE
+WHEN indisvalid
+AND indisready
+AND indislive THEN 1
+ELSE 0 END AS in_use
+FROM pg_index
+WHERE indexrelid = to_regclass($1)
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=0)
+REINDEX INDEX CONCURRENTLY ix_deltas_search_text
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=0)
+REINDEX INDEX CONCURRENTLY ix_checkpoints_meta
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=0)
+REINDEX INDEX CONCURRENTLY ix_store_items_search
+
+-- maintenance.verify.text_indexes.use_text_indexes()
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true),
+  set_config('enable_indexonlyscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+  set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true)
+
+-- search._vector_statements.count_vectors(below=False)
 SELECT count(*) AS count_1
 FROM (
   SELECT 1 AS one
@@ -7960,7 +7304,7 @@ FROM (
   AND embeddings.dimensions = $4::INTEGER
   LIMIT $5::INTEGER) AS some_vectors
 
--- search.embeddings.count_vectors(below=True)
+-- search._vector_statements.count_vectors(below=True)
 SELECT count(*) AS count_1
 FROM (
   SELECT 1 AS one
@@ -7974,13 +7318,13 @@ FROM (
   AND embeddings.dimensions = $7::INTEGER
   LIMIT $8::INTEGER) AS some_vectors
 
--- search.embeddings.current_vector_settings()
+-- search._vector_statements.current_vector_settings()
 SELECT current_setting('hnsw.iterative_scan', true) AS p_scan, current_setting('hnsw.ef_search',
     true) AS p_width, current_setting('enable_sort', true) AS p_sort,
   current_setting('enable_seqscan', true) AS p_sequential, current_setting('enable_bitmapscan',
     true) AS p_bitmap
 
--- search.embeddings.live_items()
+-- search._vector_statements.live_items()
 SELECT store_items.namespace AS namespace, store_items.key AS key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -7992,12 +7336,12 @@ AND (store_items.namespace, store_items.key) IN (
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
--- search.embeddings.only_by_vector_index()
+-- search._vector_statements.only_by_vector_index()
 SELECT set_config('hnsw.iterative_scan', $1::VARCHAR, true), set_config('hnsw.ef_search',
     $2::VARCHAR, true), set_config('enable_sort', $3::VARCHAR, true), set_config('enable_seqscan',
     $4::VARCHAR, true), set_config('enable_bitmapscan', $5::VARCHAR, true)
 
--- search.embeddings.rank_all(metric=cosine, below=False, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -8021,7 +7365,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=cosine, below=False, among=True)
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -8050,7 +7394,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=cosine, below=True, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -8077,7 +7421,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=cosine, below=True, among=True)
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -8109,7 +7453,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=dot, below=False, among=False)
+-- search._vector_statements.rank_all(metric=dot, below=False, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -8133,7 +7477,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=dot, below=False, among=True)
+-- search._vector_statements.rank_all(metric=dot, below=False, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -8162,7 +7506,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=dot, below=True, among=False)
+-- search._vector_statements.rank_all(metric=dot, below=True, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -8189,7 +7533,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=dot, below=True, among=True)
+-- search._vector_statements.rank_all(metric=dot, below=True, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -8221,7 +7565,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=l2, below=False, among=False)
+-- search._vector_statements.rank_all(metric=l2, below=False, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -8245,7 +7589,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=l2, below=False, among=True)
+-- search._vector_statements.rank_all(metric=l2, below=False, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -8274,7 +7618,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=l2, below=True, among=False)
+-- search._vector_statements.rank_all(metric=l2, below=True, among=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -8301,7 +7645,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_all(metric=l2, below=True, among=True)
+-- search._vector_statements.rank_all(metric=l2, below=True, among=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -8333,7 +7677,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=cosine, below=False, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=cosine, below=False, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -8359,7 +7703,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=cosine, below=True, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=cosine, below=True, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -8388,7 +7732,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=dot, below=False, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=dot, below=False, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -8414,7 +7758,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=dot, below=True, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=dot, below=True, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -8443,7 +7787,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=l2, below=False, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=l2, below=False, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -8469,7 +7813,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_by_index(metric=l2, below=True, dimensions=384)
+-- search._vector_statements.rank_by_index(metric=l2, below=True, dimensions=384)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -8498,7 +7842,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=cosine, below=False)
+-- search._vector_statements.rank_few(metric=cosine, below=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -8531,7 +7875,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=cosine, below=True)
+-- search._vector_statements.rank_few(metric=cosine, below=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <=> (
@@ -8568,7 +7912,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=dot, below=False)
+-- search._vector_statements.rank_few(metric=dot, below=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -8601,7 +7945,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=dot, below=True)
+-- search._vector_statements.rank_few(metric=dot, below=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <#> (
@@ -8638,7 +7982,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=l2, below=False)
+-- search._vector_statements.rank_few(metric=l2, below=False)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -8671,7 +8015,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.rank_few(metric=l2, below=True)
+-- search._vector_statements.rank_few(metric=l2, below=True)
 WITH near AS MATERIALIZED (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, embeddings.vector <-> (
@@ -8708,7 +8052,7 @@ JOIN store_items ON store_items.tenant = $4::VARCHAR
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search.embeddings.read_vectors(below=False)
+-- search._vector_statements.read_vectors(below=False)
 SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
   embeddings.part AS part, embeddings.vector AS vector
 FROM embeddings
@@ -8720,7 +8064,7 @@ AND (embeddings.key, embeddings.field, embeddings.part) > ($5::VARCHAR, $6::VARC
 ORDER BY embeddings.key, embeddings.field, embeddings.part
 LIMIT $8::INTEGER
 
--- search.embeddings.read_vectors(below=True)
+-- search._vector_statements.read_vectors(below=True)
 SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
   embeddings.part AS part, embeddings.vector AS vector
 FROM embeddings
@@ -8736,7 +8080,7 @@ AND (embeddings.namespace, embeddings.key, embeddings.field, embeddings.part) > 
 ORDER BY embeddings.namespace, embeddings.key, embeddings.field, embeddings.part
 LIMIT $12::INTEGER
 
--- search.embeddings.vector_indexes()
+-- search._vector_statements.vector_indexes()
 WITH made AS (
   SELECT pg_class.oid, pg_class.relname, pg_class.relowner
   FROM pg_class
@@ -8762,317 +8106,23 @@ WHERE made.relname = 'embeddings'
 AND pg_am.amname = 'hnsw'
 ORDER BY indexes.relname
 
--- search.embeddings.vector_storage()
+-- search._vector_statements.vector_storage()
 SELECT data_type
 FROM information_schema.columns
 WHERE table_name = 'embeddings'
 AND column_name = 'vector'
 AND table_schema = coalesce($1::VARCHAR, current_schema())
 
--- search.entries.read_found_entries()
-SELECT deltas.thread_id, deltas.namespace, deltas.seq, deltas.entry_key, deltas.occurred_at,
-  deltas.stored_at, deltas.codec, deltas.checksum, deltas.search_text, deltas.payload
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND (deltas.thread_id, deltas.namespace, deltas.seq) IN (
-  SELECT listed.thread_id, listed.namespace, CAST(listed.seq AS BIGINT) AS seq
+-- search._vector_statements.vectors_of_items()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
   FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS thread_id, (each.value ->> 1) COLLATE "C" AS namespace,
-      (each.value ->> 2) COLLATE "C" AS seq
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-AND deltas.kind IN ('entry')
-
--- search.entries.search_entries(scope=namespace, weighed=False)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND deltas.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
-  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.tenant = ranked.tenant
-  AND deltas.thread_id = ranked.thread_id
-  AND deltas.namespace = ranked.namespace
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
-  LIMIT $6
-  OFFSET $7::INTEGER)
-SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=namespace, weighed=True)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND deltas.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
-  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.tenant = ranked.tenant
-  AND deltas.thread_id = ranked.thread_id
-  AND deltas.namespace = ranked.namespace
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
-  LIMIT $6
-  OFFSET $7::INTEGER)
-SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
-  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
-  whole.search_text, whole.payload
-FROM best
-JOIN deltas ON deltas.tenant = best.tenant
-AND deltas.thread_id = best.thread_id
-AND deltas.namespace = best.namespace
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas AS whole ON whole.tenant = best.tenant
-AND whole.thread_id = best.thread_id
-AND whole.namespace = best.namespace
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=log, weighed=False)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND deltas.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
-  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.tenant = ranked.tenant
-  AND deltas.thread_id = ranked.thread_id
-  AND deltas.namespace = ranked.namespace
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND deltas.kind IN ('entry')
-  AND threads.thread_id = $6::VARCHAR
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
-  LIMIT $7
-  OFFSET $8::INTEGER)
-SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score
-FROM best
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=log, weighed=True)
-WITH hits AS (
-  SELECT anon_2.term AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $3::VARCHAR
-  AND deltas.namespace = $4::VARCHAR),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq), best AS MATERIALIZED (
-  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.tenant = ranked.tenant
-  AND deltas.thread_id = ranked.thread_id
-  AND deltas.namespace = ranked.namespace
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND deltas.kind IN ('entry')
-  AND threads.thread_id = $6::VARCHAR
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
-  LIMIT $7
-  OFFSET $8::INTEGER)
-SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
-  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
-  whole.search_text, whole.payload
-FROM best
-JOIN deltas ON deltas.tenant = best.tenant
-AND deltas.thread_id = best.thread_id
-AND deltas.namespace = best.namespace
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas AS whole ON whole.tenant = best.tenant
-AND whole.thread_id = best.thread_id
-AND whole.namespace = best.namespace
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.indexes.build_vector_index(metric=cosine, dimensions=384)
 CREATE INDEX CONCURRENTLY ix_embeddings_hnsw_384_cosine ON embeddings USING hnsw ((vector::halfvec(384)) halfvec_cosine_ops) WITH (ef_construction = 128)
@@ -9108,7 +8158,7 @@ FROM made
 JOIN pg_stat_progress_create_index AS running ON running.relid = made.oid
 WHERE made.relname = 'embeddings'
 
--- search.items.narrowed_items(below=False)
+-- search.text.narrowed_items(below=False)
 WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key
   FROM store_items
@@ -9119,7 +8169,7 @@ SELECT within.namespace, within.key
 FROM within
 LIMIT $2
 
--- search.items.narrowed_items(below=True)
+-- search.text.narrowed_items(below=True)
 WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key
   FROM store_items
@@ -9130,7 +8180,585 @@ SELECT within.namespace, within.key
 FROM within
 LIMIT $2
 
--- search.items.search_items(below=False, weighed=False)
+-- search.text.read_found_checkpoints()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE (checkpoints.log_id, checkpoints.seq) IN (
+  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS seq
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- search.text.read_found_entries()
+SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE (deltas.log_id, deltas.seq) IN (
+  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS seq
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+AND deltas.kind IN ('entry')
+
+-- search.text.search_checkpoints(below=False, weighed=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=False, weighed=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_entries(scope=namespace, weighed=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=namespace, weighed=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
+  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
+  whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq LEFT OUTER
+JOIN deltas AS whole ON whole.log_id = best.log_id
+AND whole.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=True)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
+  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
+  whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq LEFT OUTER
+JOIN deltas AS whole ON whole.log_id = best.log_id
+AND whole.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_items(below=False, weighed=False)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -9191,7 +8819,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=False, weighed=True)
+-- search.text.search_items(below=False, weighed=True)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -9263,7 +8891,7 @@ AND (
   FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True, weighed=False)
+-- search.text.search_items(below=True, weighed=False)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -9326,7 +8954,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.items.search_items(below=True, weighed=True)
+-- search.text.search_items(below=True, weighed=True)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -9400,144 +9028,7 @@ AND (
   FROM best) <= 50
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- space.measuring.count_threads()
-SELECT count(DISTINCT threads.thread_id) AS count_1
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-
--- space.measuring.measure_items()
-SELECT count(*) AS entries, coalesce(sum(CASE
-    WHEN (store_items.expires_at IS NULL
-      OR store_items.expires_at > $1::TIMESTAMP WITH TIME ZONE) THEN $2::INTEGER
-    ELSE $3::INTEGER END), $4::INTEGER) AS live, coalesce(sum(octet_length(store_items.value)),
-    $5::INTEGER) AS value_bytes, coalesce(sum(CASE
-    WHEN (store_items.search_text IS NOT NULL
-      OR store_items.field_terms IS NOT NULL) THEN $6::INTEGER
-    ELSE $7::INTEGER END), $8::INTEGER) AS texts, coalesce(sum(octet_length(store_items.search_text)),
-    $9::INTEGER) + coalesce(sum(octet_length(store_items.field_terms)), $10::INTEGER) AS text_bytes
-FROM store_items
-WHERE store_items.tenant = $11::VARCHAR
-AND NOT (store_items.namespace >= $12::VARCHAR
-  AND store_items.namespace < $13::VARCHAR)
-
--- space.measuring.measure_kinds()
-SELECT deltas.kind, count(*) AS entries, sum(octet_length(deltas.payload)) AS payload_bytes,
-  count(deltas.search_text) AS texts, coalesce(sum(octet_length(deltas.search_text)),
-    $1::INTEGER) AS text_bytes
-FROM deltas
-WHERE deltas.tenant = $2::VARCHAR
-GROUP BY deltas.kind
-ORDER BY deltas.kind
-
--- space.measuring.measure_logs()
-SELECT held.thread_id, held.namespace, held.entries, held.held, count(*) OVER () AS logs
-FROM (
-  SELECT deltas.thread_id AS thread_id, deltas.namespace AS namespace, count(*) AS entries,
-    sum(octet_length(deltas.payload)) + coalesce(sum(octet_length(deltas.search_text)),
-      $1::INTEGER) AS held
-  FROM deltas
-  WHERE deltas.tenant = $2::VARCHAR
-  GROUP BY deltas.thread_id, deltas.namespace) AS held
-ORDER BY held.held DESC, held.thread_id, held.namespace
-LIMIT $3
-
--- space.measuring.measure_names()
-SELECT count(*) AS checkpoints, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('snapshot')) THEN $1::INTEGER
-    ELSE $2::INTEGER END), $3::INTEGER) AS whole, coalesce(sum(checkpoints.raw_size),
-    $4::INTEGER) AS raw_bytes, coalesce(sum(checkpoints.stored_size), $5::INTEGER) AS stored_bytes
-FROM checkpoints
-JOIN deltas ON deltas.tenant = checkpoints.tenant
-AND deltas.thread_id = checkpoints.thread_id
-AND deltas.namespace = checkpoints.namespace
-AND deltas.seq = checkpoints.seq
-JOIN threads ON threads.tenant = checkpoints.tenant
-AND threads.thread_id = checkpoints.thread_id
-AND threads.namespace = checkpoints.namespace
-WHERE checkpoints.tenant = $6::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
-
--- space.measuring.measure_vectors()
-SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), $1::INTEGER) AS numbers
-FROM embeddings
-WHERE embeddings.tenant = $2::VARCHAR
-
--- space.measuring.sizes(exact=True)
-WITH made AS (
-  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
-  FROM pg_class
-  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
-  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
-  AND pg_class.relkind IN ('r', 'p')
-  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
-SELECT made.relname AS name, made.relname AS owner, 'table' AS kind,
-  pg_table_size(made.oid) AS bytes
-FROM made
-UNION ALL
-SELECT indexes.relname, made.relname, 'index', pg_relation_size(indexes.oid)
-FROM made
-JOIN pg_index ON pg_index.indrelid = made.oid
-JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid
-
--- space.reclaiming.read_tables()
-WITH made AS (
-  SELECT pg_class.oid, pg_class.relname, pg_class.relowner
-  FROM pg_class
-  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
-  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
-  AND pg_class.relkind IN ('r', 'p')
-  AND pg_class.relname IN ('threads', 'checkpoints', 'deltas', 'store_items', 'embeddings'))
-SELECT made.relname AS name, coalesce(seen.n_live_tup, 0) AS live, coalesce(seen.n_dead_tup,
-    0) AS dead, pg_total_relation_size(made.oid) AS bytes, CASE
-WHEN pg_has_role(made.relowner, 'USAGE') THEN 1
-ELSE 0 END AS owned
-FROM made LEFT
-JOIN pg_stat_all_tables AS seen ON seen.relid = made.oid
-
--- space.reclaiming.vacuum_table(table=threads, full=True)
-VACUUM (FULL, ANALYZE) threads
-
--- space.reclaiming.vacuum_table(table=threads, full=False)
-VACUUM (ANALYZE) threads
-
--- space.reclaiming.vacuum_table(table=checkpoints, full=True)
-VACUUM (FULL, ANALYZE) checkpoints
-
--- space.reclaiming.vacuum_table(table=checkpoints, full=False)
-VACUUM (ANALYZE) checkpoints
-
--- space.reclaiming.vacuum_table(table=deltas, full=True)
-VACUUM (FULL, ANALYZE) deltas
-
--- space.reclaiming.vacuum_table(table=deltas, full=False)
-VACUUM (ANALYZE) deltas
-
--- space.reclaiming.vacuum_table(table=store_items, full=True)
-VACUUM (FULL, ANALYZE) store_items
-
--- space.reclaiming.vacuum_table(table=store_items, full=False)
-VACUUM (ANALYZE) store_items
-
--- space.reclaiming.vacuum_table(table=embeddings, full=True)
-VACUUM (FULL, ANALYZE) embeddings
-
--- space.reclaiming.vacuum_table(table=embeddings, full=False)
-VACUUM (ANALYZE) embeddings
-
--- store.queries.count_items(below=False)
+-- store.read.count_items(below=False)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -9545,7 +9036,7 @@ AND store_items.namespace = $2::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
--- store.queries.count_items(below=True)
+-- store.read.count_items(below=True)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -9556,7 +9047,7 @@ AND NOT (store_items.namespace >= $4::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
 
--- store.queries.drop_expired()
+-- store.read.drop_expired()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
@@ -9566,7 +9057,7 @@ AND (store_items.namespace, store_items.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
 
--- store.queries.has_item()
+-- store.read.has_item()
 SELECT store_items.version
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -9575,7 +9066,7 @@ AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 
--- store.queries.lifetimes_of_items()
+-- store.read.lifetimes_of_items()
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -9588,14 +9079,14 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 AND store_items.lifetime IS NOT NULL
 
--- store.queries.list_expired()
+-- store.read.list_expired()
 SELECT store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
 LIMIT $3
 
--- store.queries.list_items(order=newest, below=False, after=False)
+-- store.read.list_items(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -9607,7 +9098,7 @@ AND (store_items.expires_at IS NULL
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 LIMIT $4
 
--- store.queries.list_items(order=newest, below=False, after=True)
+-- store.read.list_items(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -9624,7 +9115,7 @@ AND (store_items.updated_at < $4::TIMESTAMP WITH TIME ZONE
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 LIMIT $7
 
--- store.queries.list_items(order=newest, below=True, after=False)
+-- store.read.list_items(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -9639,7 +9130,7 @@ AND (store_items.expires_at IS NULL
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 LIMIT $7
 
--- store.queries.list_items(order=newest, below=True, after=True)
+-- store.read.list_items(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -9659,7 +9150,7 @@ AND (store_items.updated_at < $7::TIMESTAMP WITH TIME ZONE
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 LIMIT $10
 
--- store.queries.list_items(order=key, below=False, after=False)
+-- store.read.list_items(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -9671,7 +9162,7 @@ AND (store_items.expires_at IS NULL
 ORDER BY store_items.namespace, store_items.key
 LIMIT $4
 
--- store.queries.list_items(order=key, below=False, after=True)
+-- store.read.list_items(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -9686,7 +9177,7 @@ AND (store_items.namespace > $4::VARCHAR
 ORDER BY store_items.namespace, store_items.key
 LIMIT $6
 
--- store.queries.list_items(order=key, below=True, after=False)
+-- store.read.list_items(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -9701,7 +9192,7 @@ AND (store_items.expires_at IS NULL
 ORDER BY store_items.namespace, store_items.key
 LIMIT $7
 
--- store.queries.list_items(order=key, below=True, after=True)
+-- store.read.list_items(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -9719,7 +9210,7 @@ AND (store_items.namespace > $7::VARCHAR
 ORDER BY store_items.namespace, store_items.key
 LIMIT $9
 
--- store.queries.list_keys(after=False)
+-- store.read.list_keys(after=False)
 SELECT store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -9729,7 +9220,7 @@ AND (store_items.expires_at IS NULL
 ORDER BY store_items.key
 LIMIT $4
 
--- store.queries.list_keys(after=True)
+-- store.read.list_keys(after=True)
 SELECT store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -9740,7 +9231,7 @@ AND store_items.key > $4::VARCHAR
 ORDER BY store_items.key
 LIMIT $5
 
--- store.queries.list_paths()
+-- store.read.list_paths()
 WITH RECURSIVE paths(place) AS (
   SELECT (
     SELECT min(later.namespace) AS min_1
@@ -9770,7 +9261,7 @@ FROM paths
 WHERE paths.place IS NOT NULL
 LIMIT $7
 
--- store.queries.other_size(below=False)
+-- store.read.other_size(below=False)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
@@ -9778,7 +9269,7 @@ AND embeddings.namespace = $2::VARCHAR
 AND embeddings.model = $3::VARCHAR
 LIMIT $4::INTEGER
 
--- store.queries.other_size(below=True)
+-- store.read.other_size(below=True)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
@@ -9789,7 +9280,7 @@ AND NOT (embeddings.namespace >= $4::VARCHAR
 AND embeddings.model = $6::VARCHAR
 LIMIT $7::INTEGER
 
--- store.queries.read_item()
+-- store.read.read_item()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -9800,7 +9291,7 @@ AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 
--- store.queries.read_items()
+-- store.read.read_items()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -9814,7 +9305,7 @@ AND (store_items.namespace, store_items.key) IN (
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
 
--- store.queries.read_vector()
+-- store.read.read_vector()
 SELECT embeddings.vector
 FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
@@ -9832,23 +9323,12 @@ AND (EXISTS (
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)))
 
--- store.queries.vectors_of_items()
-SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
-  embeddings.vector
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND (embeddings.namespace, embeddings.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-
--- store.writing.clear_items(below=False)
+-- store.write.clear_items(below=False)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 
--- store.writing.clear_items(below=True)
+-- store.write.clear_items(below=True)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace >= $2::VARCHAR
@@ -9856,7 +9336,7 @@ AND store_items.namespace < $3::VARCHAR
 AND NOT (store_items.namespace >= $4::VARCHAR
   AND store_items.namespace < $5::VARCHAR)
 
--- store.writing.date_item()
+-- store.write.date_item()
 UPDATE store_items
 SET created_at=coalesce($1::TIMESTAMP WITH TIME ZONE, store_items.created_at),
   updated_at=coalesce($2::TIMESTAMP WITH TIME ZONE, store_items.updated_at),
@@ -9865,7 +9345,7 @@ WHERE store_items.tenant = $4::VARCHAR
 AND store_items.namespace = $5::VARCHAR
 AND store_items.key = $6::VARCHAR
 
--- store.writing.drop_other_vectors()
+-- store.write.drop_other_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
@@ -9880,13 +9360,13 @@ AND NOT (EXISTS (
     AND embeddings.model = listed.model
     AND CAST(embeddings.part AS TEXT) = listed.part))
 
--- store.writing.drop_vectors()
+-- store.write.drop_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
 AND embeddings.key = $3::VARCHAR
 
--- store.writing.drop_vectors_of()
+-- store.write.drop_vectors_of()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND (embeddings.namespace, embeddings.key) IN (
@@ -9895,14 +9375,14 @@ AND (embeddings.namespace, embeddings.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- store.writing.drop_vectors_of_model()
+-- store.write.drop_vectors_of_model()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
 AND embeddings.key = $3::VARCHAR
 AND embeddings.model = $4::VARCHAR
 
--- store.writing.lock_item()
+-- store.write.lock_item()
 SELECT store_items.version
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -9912,7 +9392,7 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 FOR UPDATE OF store_items
 
--- store.writing.prolong_item()
+-- store.write.prolong_item()
 UPDATE store_items
 SET expires_at=$1::TIMESTAMP WITH TIME ZONE
 WHERE store_items.tenant = $2::VARCHAR
@@ -9924,7 +9404,7 @@ AND store_items.expires_at < $1::TIMESTAMP WITH TIME ZONE
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 
--- store.writing.put_alone(expected=any)
+-- store.write.put_alone(expected=any)
 WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
       search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
   VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
@@ -9951,7 +9431,7 @@ gone AS (DELETE FROM embeddings
 SELECT item.version
 FROM item
 
--- store.writing.put_alone(expected=none)
+-- store.write.put_alone(expected=none)
 WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
       search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
   VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
@@ -9980,7 +9460,7 @@ gone AS (DELETE FROM embeddings
 SELECT item.version
 FROM item
 
--- store.writing.put_alone(expected=version)
+-- store.write.put_alone(expected=version)
 WITH item AS (UPDATE store_items
   SET meta=$4::JSONB, version=CASE
   WHEN (store_items.expires_at IS NULL
@@ -10008,7 +9488,7 @@ gone AS (DELETE FROM embeddings
 SELECT item.version
 FROM item
 
--- store.writing.put_alone(expected=item)
+-- store.write.put_alone(expected=item)
 WITH item AS (UPDATE store_items
   SET meta=$4::JSONB, version=CASE
   WHEN (store_items.expires_at IS NULL
@@ -10037,7 +9517,7 @@ gone AS (DELETE FROM embeddings
 SELECT item.version
 FROM item
 
--- store.writing.put_item(expected=any)
+-- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
@@ -10055,7 +9535,7 @@ ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE
   expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
 RETURNING store_items.version
 
--- store.writing.put_item(expected=none)
+-- store.write.put_item(expected=none)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
@@ -10075,7 +9555,7 @@ WHERE NOT (store_items.expires_at IS NULL
   OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
 RETURNING store_items.version
 
--- store.writing.put_item(expected=version)
+-- store.write.put_item(expected=version)
 UPDATE store_items
 SET meta=$1::JSONB, version=CASE
 WHEN (store_items.expires_at IS NULL
@@ -10094,7 +9574,7 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = $15::BIGINT
 RETURNING store_items.version
 
--- store.writing.put_item(expected=item)
+-- store.write.put_item(expected=item)
 UPDATE store_items
 SET meta=$1::JSONB, version=CASE
 WHEN (store_items.expires_at IS NULL
@@ -10114,7 +9594,7 @@ AND store_items.version = $15::BIGINT
 AND store_items.created_at = $16::TIMESTAMP WITH TIME ZONE
 RETURNING store_items.version
 
--- store.writing.put_items()
+-- store.write.put_items()
 WITH i_rows AS (
   SELECT i_given.namespace AS namespace, i_given.key AS key, CAST(i_given.meta AS JSONB) AS meta,
     i_given.checksum AS checksum, i_given.search_text AS search_text,
@@ -10144,28 +9624,28 @@ ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = exc
   lifetime = excluded.lifetime, value = excluded.value
 RETURNING store_items.namespace, store_items.key, store_items.version
 
--- store.writing.put_vector(native=True)
+-- store.write.put_vector(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
     $8::BIGINT, CAST($9::VARCHAR AS VECTOR))
 ON CONFLICT (tenant, namespace, key, field, model, part)
 DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
 
--- store.writing.put_vector(native=False)
+-- store.write.put_vector(native=False)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
     $8::BIGINT, $9::BYTEA)
 ON CONFLICT (tenant, namespace, key, field, model, part)
 DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
 
--- store.writing.remove_item(expected=any)
+-- store.write.remove_item(expected=any)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 RETURNING store_items.expires_at
 
--- store.writing.remove_item(expected=version)
+-- store.write.remove_item(expected=version)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
@@ -10175,7 +9655,7 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = $5::BIGINT
 RETURNING store_items.expires_at
 
--- store.writing.remove_item(expected=item)
+-- store.write.remove_item(expected=item)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
@@ -10186,7 +9666,7 @@ AND store_items.version = $5::BIGINT
 AND store_items.created_at = $6::TIMESTAMP WITH TIME ZONE
 RETURNING store_items.expires_at
 
--- store.writing.remove_items()
+-- store.write.remove_items()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND (store_items.namespace, store_items.key) IN (
@@ -10196,695 +9676,3 @@ AND (store_items.namespace, store_items.key) IN (
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-
--- transfer.statements.count_rows(table=threads, scope=tenant)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-
--- transfer.statements.count_rows(table=threads, scope=all)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant != '~'
-
--- transfer.statements.count_rows(table=store_items, scope=tenant)
-SELECT count(*) AS count_1
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-
--- transfer.statements.count_rows(table=store_items, scope=all)
-SELECT count(*) AS count_1
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-
--- transfer.statements.insert_embedding(native=True)
-INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, CAST($9::VARCHAR AS VECTOR))
-
--- transfer.statements.insert_embedding(native=False)
-INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
-    $8::BIGINT, $9::BYTEA)
-
--- transfer.statements.insert_row(table=checkpoints)
-INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at, ordinal, rests_on)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
-    $8::JSONB, $9::BIGINT, $10::BIGINT, $11::TIMESTAMP WITH TIME ZONE, $12::TIMESTAMP WITH TIME ZONE,
-    $13::BIGINT, $14::VARCHAR)
-
--- transfer.statements.insert_row(table=deltas)
-INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
-    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-    stored_at, payload)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::VARCHAR, $6::VARCHAR, $7::BIGINT,
-    $8::BIGINT, $9::INTEGER, $10::BIGINT, $11::BIGINT, $12::VARCHAR, $13::BIGINT, $14::VARCHAR,
-    $15::VARCHAR, $16::SMALLINT, $17::VARCHAR, $18::TIMESTAMP WITH TIME ZONE,
-    $19::TIMESTAMP WITH TIME ZONE, $20::BYTEA)
-
--- transfer.statements.insert_row(table=threads)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
-    previous_id, meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::BIGINT, $5::BIGINT, $6::BIGINT, $7::BIGINT,
-    $8::VARCHAR, $9::VARCHAR, $10::JSONB, $11::VARCHAR, $12::BIGINT, $13::TIMESTAMP WITH TIME ZONE,
-    $14::TIMESTAMP WITH TIME ZONE, $15::TIMESTAMP WITH TIME ZONE, $16::TIMESTAMP WITH TIME ZONE)
-
--- transfer.statements.insert_row(table=store_items)
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, value)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, $5::BIGINT, $6::VARCHAR, $7::BIGINT,
-    $8::VARCHAR, $9::VARCHAR, $10::TIMESTAMP WITH TIME ZONE, $11::TIMESTAMP WITH TIME ZONE,
-    $12::TIMESTAMP WITH TIME ZONE, $13::BIGINT, $14::BYTEA)
-
--- transfer.statements.list_heads(scope=tenant, after=True)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
-  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.expires_at, threads.deleted_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND (threads.thread_id, threads.namespace) > ($2::VARCHAR, $3::VARCHAR)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT $4
-
--- transfer.statements.list_heads(scope=tenant, after=False)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
-  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.expires_at, threads.deleted_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT $2
-
--- transfer.statements.list_heads(scope=all, after=True)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
-  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.expires_at, threads.deleted_at
-FROM threads
-WHERE threads.tenant != '~'
-AND (threads.tenant, threads.thread_id, threads.namespace) > ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT $4
-
--- transfer.statements.list_heads(scope=all, after=False)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
-  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.expires_at, threads.deleted_at
-FROM threads
-WHERE threads.tenant != '~'
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT $1
-
--- transfer.statements.list_items(scope=tenant, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items.key
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
-ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $4
-
--- transfer.statements.list_items(scope=tenant, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items.key
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $2
-
--- transfer.statements.list_items(scope=all, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items.key
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-AND (store_items.tenant, store_items.namespace, store_items.key) > ($1::VARCHAR, $2::VARCHAR,
-    $3::VARCHAR)
-ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $4
-
--- transfer.statements.list_items(scope=all, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items.key
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-ORDER BY store_items.tenant, store_items.namespace, store_items.key
-LIMIT $1
-
--- transfer.statements.list_positions(table=checkpoints)
-SELECT checkpoints.seq, 0 AS stored
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.seq > $4::BIGINT
-ORDER BY checkpoints.seq
-LIMIT $5
-
--- transfer.statements.list_positions(table=deltas)
-SELECT deltas.seq, length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.seq > $4::BIGINT
-ORDER BY deltas.seq
-LIMIT $5
-
--- transfer.statements.read_embeddings(native=True)
-SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
-  embeddings.part, embeddings.dimensions, embeddings.change,
-  CAST(embeddings.vector AS TEXT) AS vector
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace = $2::VARCHAR
-AND embeddings.key = $3::VARCHAR
-ORDER BY embeddings.field, embeddings.model, embeddings.part
-
--- transfer.statements.read_embeddings(native=False)
-SELECT embeddings.tenant, embeddings.namespace, embeddings.key, embeddings.field, embeddings.model,
-  embeddings.part, embeddings.dimensions, embeddings.change, embeddings.vector AS vector
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace = $2::VARCHAR
-AND embeddings.key = $3::VARCHAR
-ORDER BY embeddings.field, embeddings.model, embeddings.part
-
--- transfer.statements.read_item()
-SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.meta,
-  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.value
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-
--- transfer.statements.read_log_head()
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
-  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.expires_at, threads.deleted_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-
--- transfer.statements.read_rows(table=checkpoints)
-SELECT checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.seq, checkpoints.run_id, checkpoints.meta,
-  checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at,
-  checkpoints.ordinal, checkpoints.rests_on
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.seq > $4::BIGINT
-AND checkpoints.seq <= $5::BIGINT
-ORDER BY checkpoints.seq
-
--- transfer.statements.read_rows(table=deltas)
-SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.kind,
-  deltas.entry_key, deltas.parent_seq, deltas.base_seq, deltas.depth, deltas.since_bytes,
-  deltas.raw_size, deltas.codec, deltas.checksum, deltas.label, deltas.sort_key, deltas.status,
-  deltas.search_text, deltas.occurred_at, deltas.stored_at, deltas.payload
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.seq > $4::BIGINT
-AND deltas.seq <= $5::BIGINT
-ORDER BY deltas.seq
-
--- transfer.statements.remove_embeddings()
-DELETE FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace = $2::VARCHAR
-AND embeddings.key = $3::VARCHAR
-
--- transfer.statements.remove_item()
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-AND store_items.version = $4::BIGINT
-
--- verify.item_queries.count_items()
-SELECT count(*) AS items
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace >= $2::VARCHAR
-AND store_items.namespace < $3::VARCHAR
-AND NOT (store_items.namespace >= $4::VARCHAR
-  AND store_items.namespace < $5::VARCHAR)
-
--- verify.item_queries.first_tenant(after=True)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.tenant > $1::VARCHAR
-
--- verify.item_queries.first_tenant(after=False)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-
--- verify.item_queries.list_items(after=True)
-SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored, (
-  SELECT coalesce(sum(embeddings.dimensions), $1::INTEGER) AS coalesce_1
-  FROM embeddings
-  WHERE embeddings.tenant = store_items.tenant
-  AND embeddings.namespace = store_items.namespace
-  AND embeddings.key = store_items.key) AS numbers
-FROM store_items
-WHERE store_items.tenant = $2::VARCHAR
-AND store_items.namespace >= $3::VARCHAR
-AND store_items.namespace < $4::VARCHAR
-AND NOT (store_items.namespace >= $5::VARCHAR
-  AND store_items.namespace < $6::VARCHAR)
-AND store_items.namespace >= $7::VARCHAR
-AND (store_items.namespace > $7::VARCHAR
-  OR store_items.namespace = $7::VARCHAR
-  AND store_items.key > $8::VARCHAR)
-ORDER BY store_items.namespace, store_items.key
-LIMIT $9
-
--- verify.item_queries.list_items(after=False)
-SELECT store_items.namespace, store_items.key, octet_length(store_items.value) AS stored, (
-  SELECT coalesce(sum(embeddings.dimensions), $1::INTEGER) AS coalesce_1
-  FROM embeddings
-  WHERE embeddings.tenant = store_items.tenant
-  AND embeddings.namespace = store_items.namespace
-  AND embeddings.key = store_items.key) AS numbers
-FROM store_items
-WHERE store_items.tenant = $2::VARCHAR
-AND store_items.namespace >= $3::VARCHAR
-AND store_items.namespace < $4::VARCHAR
-AND NOT (store_items.namespace >= $5::VARCHAR
-  AND store_items.namespace < $6::VARCHAR)
-ORDER BY store_items.namespace, store_items.key
-LIMIT $7
-
--- verify.item_queries.list_orphans()
-SELECT embeddings.namespace, embeddings.key, count(*) AS orphans
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND NOT (EXISTS (
-    SELECT 1
-    FROM store_items
-    WHERE store_items.tenant = embeddings.tenant
-    AND store_items.namespace = embeddings.namespace
-    AND store_items.key = embeddings.key))
-GROUP BY embeddings.namespace, embeddings.key
-ORDER BY embeddings.namespace, embeddings.key
-LIMIT $2
-
--- verify.item_queries.read_items()
-SELECT store_items.key, store_items.version, store_items.codec, store_items.checksum,
-  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
-WHEN (CASE
-  WHEN (jsonb_typeof(store_items.meta) = 'object') THEN 1
-  ELSE 0 END = 1) THEN store_items.meta END AS meta
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key >= $3::VARCHAR
-AND store_items.key <= $4::VARCHAR
-ORDER BY store_items.key
-
--- verify.item_queries.read_vectors(native=True)
-SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
-  CAST(embeddings.vector AS TEXT) AS vector
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace = $2::VARCHAR
-AND embeddings.key >= $3::VARCHAR
-AND embeddings.key <= $4::VARCHAR
-ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
-
--- verify.item_queries.read_vectors(native=False)
-SELECT embeddings.key, embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions,
-  embeddings.vector AS vector
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace = $2::VARCHAR
-AND embeddings.key >= $3::VARCHAR
-AND embeddings.key <= $4::VARCHAR
-ORDER BY embeddings.key, embeddings.field, embeddings.model, embeddings.part
-
--- verify.queries.count_positions(scope=tenant)
-SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
-FROM threads
-WHERE threads.tenant = $3::VARCHAR
-
--- verify.queries.count_positions(scope=thread)
-SELECT coalesce(sum(threads.next_seq - $1::BIGINT), $2::INTEGER) AS positions
-FROM threads
-WHERE threads.tenant = $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-
--- verify.queries.list_dangling()
-SELECT checkpoints.checkpoint_id, checkpoints.seq
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.seq >= $4::BIGINT
-AND checkpoints.seq <= $5::BIGINT
-AND NOT (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = checkpoints.tenant
-    AND deltas.thread_id = checkpoints.thread_id
-    AND deltas.namespace = checkpoints.namespace
-    AND deltas.seq = checkpoints.seq
-    AND deltas.kind IN ('snapshot', 'delta')))
-ORDER BY checkpoints.seq
-LIMIT $6
-
--- verify.queries.list_logs(scope=tenant, after=True)
-SELECT threads.thread_id, threads.namespace, threads.next_seq
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id >= $2::VARCHAR
-AND (threads.thread_id > $2::VARCHAR
-  OR threads.thread_id = $2::VARCHAR
-  AND threads.namespace > $3::VARCHAR)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT $4
-
--- verify.queries.list_logs(scope=tenant, after=False)
-SELECT threads.thread_id, threads.namespace, threads.next_seq
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-ORDER BY threads.thread_id, threads.namespace
-LIMIT $2
-
--- verify.queries.list_logs(scope=thread, after=True)
-SELECT threads.thread_id, threads.namespace, threads.next_seq
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND threads.thread_id >= $3::VARCHAR
-AND (threads.thread_id > $3::VARCHAR
-  OR threads.thread_id = $3::VARCHAR
-  AND threads.namespace > $4::VARCHAR)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT $5
-
--- verify.queries.list_logs(scope=thread, after=False)
-SELECT threads.thread_id, threads.namespace, threads.next_seq
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-ORDER BY threads.thread_id, threads.namespace
-LIMIT $3
-
--- verify.queries.list_orphans(table=checkpoints)
-SELECT checkpoints.thread_id, checkpoints.namespace, count(*) AS orphans
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND NOT (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace))
-GROUP BY checkpoints.thread_id, checkpoints.namespace
-ORDER BY checkpoints.thread_id, checkpoints.namespace
-LIMIT $2
-
--- verify.queries.list_orphans(table=deltas)
-SELECT deltas.thread_id, deltas.namespace, count(*) AS orphans
-FROM deltas
-WHERE deltas.tenant = $1::VARCHAR
-AND NOT (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = deltas.tenant
-    AND threads.thread_id = deltas.thread_id
-    AND threads.namespace = deltas.namespace))
-GROUP BY deltas.thread_id, deltas.namespace
-ORDER BY deltas.thread_id, deltas.namespace
-LIMIT $2
-
--- verify.queries.list_positions()
-SELECT deltas.seq, deltas.raw_size, checkpoints.stored_size
-FROM deltas LEFT OUTER
-JOIN checkpoints ON checkpoints.tenant = deltas.tenant
-AND checkpoints.thread_id = deltas.thread_id
-AND checkpoints.namespace = deltas.namespace
-AND checkpoints.seq = deltas.seq
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.seq > $4::BIGINT
-ORDER BY deltas.seq
-LIMIT $5
-
--- verify.queries.list_tenants(after=True)
-SELECT min(threads.tenant) AS tenant
-FROM threads
-WHERE threads.tenant > $1::VARCHAR
-
--- verify.queries.list_tenants(after=False)
-SELECT min(threads.tenant) AS tenant
-FROM threads
-
--- verify.queries.only_by_text_index()
-SELECT set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'off', true),
-  set_config('enable_indexonlyscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-  set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true)
-
--- verify.queries.read_chain_at()
-WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
-  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
-  FROM deltas
-  WHERE deltas.tenant = $1::VARCHAR
-  AND deltas.thread_id = $2::VARCHAR
-  AND deltas.namespace = $3::VARCHAR
-  AND deltas.seq = $4::BIGINT
-  UNION ALL
-  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
-    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas AS base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.tenant = $1::VARCHAR
-  AND base.thread_id = $2::VARCHAR
-  AND base.namespace = $3::VARCHAR)
-SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
-  chain.payload
-FROM chain
-ORDER BY chain.seq
-
--- verify.queries.read_lineage()
-SELECT checkpoints.seq, parent.seq AS parent_at
-FROM checkpoints LEFT OUTER
-JOIN checkpoints AS parent ON parent.tenant = checkpoints.tenant
-AND parent.thread_id = checkpoints.thread_id
-AND parent.namespace = checkpoints.namespace
-AND parent.checkpoint_id = checkpoints.parent_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-ORDER BY checkpoints.seq
-
--- verify.queries.read_log()
-SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
-  threads.created_at, threads.updated_at, threads.expires_at, threads.forked_thread,
-  threads.forked_seq, CASE
-WHEN (jsonb_typeof(threads.meta) = 'object') THEN 1
-ELSE 0 END AS meta_readable, (
-  SELECT max(deltas.seq) AS max_1
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace) AS last_row, (
-  SELECT max(deltas.seq) AS max_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
-  SELECT max(checkpoints.seq) AS max_3
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS last_name, (
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace
-  AND checkpoints.seq = (
-    SELECT max(later.seq) AS max_4
-    FROM checkpoints AS later
-    WHERE later.tenant = checkpoints.tenant
-    AND later.thread_id = checkpoints.thread_id
-    AND later.namespace = checkpoints.namespace)) AS newest_id
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.thread_id = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-
--- verify.queries.read_name_at()
-SELECT checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.thread_id = $2::VARCHAR
-AND checkpoints.namespace = $3::VARCHAR
-AND checkpoints.seq = $4::BIGINT
-
--- verify.queries.read_rows()
-SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size,
-  deltas.codec, deltas.checksum, deltas.status, deltas.entry_key, deltas.parent_seq, deltas.label,
-  deltas.sort_key, deltas.occurred_at, deltas.stored_at, checkpoints.checkpoint_id,
-  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size AS named_raw_size,
-  checkpoints.stored_size AS named_stored_size, checkpoints.run_id,
-  checkpoints.occurred_at AS named_occurred_at, checkpoints.created_at AS named_created_at, CASE
-WHEN (jsonb_typeof(checkpoints.meta) = 'object') THEN 1
-ELSE 0 END AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
-  base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
-  SELECT max(child.seq) AS max_1
-  FROM deltas AS child
-  WHERE child.tenant = deltas.tenant
-  AND child.thread_id = deltas.thread_id
-  AND child.namespace = deltas.namespace
-  AND child.base_seq = deltas.seq) AS last_use, deltas.payload
-FROM deltas LEFT OUTER
-JOIN checkpoints ON checkpoints.tenant = deltas.tenant
-AND checkpoints.thread_id = deltas.thread_id
-AND checkpoints.namespace = deltas.namespace
-AND checkpoints.seq = deltas.seq LEFT OUTER
-JOIN deltas AS base ON base.tenant = deltas.tenant
-AND base.thread_id = deltas.thread_id
-AND base.namespace = deltas.namespace
-AND base.seq = deltas.base_seq LEFT OUTER
-JOIN checkpoints AS parent ON parent.tenant = checkpoints.tenant
-AND parent.thread_id = checkpoints.thread_id
-AND parent.namespace = checkpoints.namespace
-AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
-JOIN checkpoints AS under ON under.tenant = checkpoints.tenant
-AND under.thread_id = checkpoints.thread_id
-AND under.namespace = checkpoints.namespace
-AND under.checkpoint_id = checkpoints.rests_on
-WHERE deltas.tenant = $1::VARCHAR
-AND deltas.thread_id = $2::VARCHAR
-AND deltas.namespace = $3::VARCHAR
-AND deltas.seq >= $4::BIGINT
-AND deltas.seq <= $5::BIGINT
-ORDER BY deltas.seq
-
--- verify.queries.rebuild_text_index(index=deltas_search, step=0)
-REINDEX INDEX CONCURRENTLY ix_deltas_search_text
-
--- verify.queries.rebuild_text_index(index=checkpoints_meta, step=0)
-REINDEX INDEX CONCURRENTLY ix_checkpoints_meta
-
--- verify.queries.rebuild_text_index(index=store_items_search, step=0)
-REINDEX INDEX CONCURRENTLY ix_store_items_search
-
--- verify.queries.text_index_state()
-SELECT CASE
-WHEN indisvalid
-AND indisready
-AND indislive THEN 1
-ELSE 0 END AS in_use
-FROM pg_index
-WHERE indexrelid = to_regclass($1)
-
--- verify.queries.text_unfindable(index=deltas_search)
-SELECT row_here.seq
-FROM deltas AS row_here
-WHERE row_here.tenant = $1::VARCHAR
-AND row_here.thread_id = $2::VARCHAR
-AND row_here.namespace = $3::VARCHAR
-AND row_here.seq BETWEEN $4::BIGINT
-AND $5::BIGINT
-AND row_here.search_text IS NOT NULL
-AND (to_tsvector('simple', row_here.search_text) @@ plainto_tsquery('simple',
-      SUBSTRING(row_here.search_text
-      FROM '^(?:\S+ ){0,7}\S+')))
-AND NOT (EXISTS (
-    SELECT 1
-    FROM deltas AS found
-    WHERE found.search_text IS NOT NULL
-    AND (to_tsvector('simple', found.search_text) @@ plainto_tsquery('simple',
-          SUBSTRING(row_here.search_text
-          FROM '^(?:\S+ ){0,7}\S+')))
-    AND found.tenant IS NOT DISTINCT
-    FROM row_here.tenant
-    AND found.thread_id IS NOT DISTINCT
-    FROM row_here.thread_id
-    AND found.namespace IS NOT DISTINCT
-    FROM row_here.namespace
-    AND found.seq IS NOT DISTINCT
-    FROM row_here.seq))
-ORDER BY row_here.seq
-
--- verify.queries.text_unfindable(index=checkpoints_meta)
-SELECT row_here.seq
-FROM checkpoints AS row_here
-WHERE row_here.tenant = $1::VARCHAR
-AND row_here.thread_id = $2::VARCHAR
-AND row_here.namespace = $3::VARCHAR
-AND row_here.seq BETWEEN $4::BIGINT
-AND $5::BIGINT
-AND row_here.meta != '{}'::jsonb
-AND NOT (EXISTS (
-    SELECT 1
-    FROM checkpoints AS found
-    WHERE (found.meta @> row_here.meta)
-    AND found.tenant IS NOT DISTINCT
-    FROM row_here.tenant
-    AND found.thread_id IS NOT DISTINCT
-    FROM row_here.thread_id
-    AND found.namespace IS NOT DISTINCT
-    FROM row_here.namespace
-    AND found.seq IS NOT DISTINCT
-    FROM row_here.seq))
-ORDER BY row_here.seq
-
--- verify.queries.text_unfindable(index=store_items_search)
-SELECT row_here.key
-FROM store_items AS row_here
-WHERE row_here.tenant = $1::VARCHAR
-AND row_here.namespace = $2::VARCHAR
-AND row_here.key BETWEEN $3::VARCHAR
-AND $4::VARCHAR
-AND (row_here.search_text IS NOT NULL
-  OR row_here.field_terms IS NOT NULL)
-AND (((to_tsvector('simple', coalesce(row_here.search_text, '')) || to_tsvector('simple',
-          coalesce(row_here.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
-          FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
-          FROM '^(?:\S+ ){0,7}\S+')))))
-AND NOT (EXISTS (
-    SELECT 1
-    FROM store_items AS found
-    WHERE (((to_tsvector('simple', coalesce(found.search_text, '')) || to_tsvector('simple',
-              coalesce(found.field_terms,
-                ''))) || array_to_tsvector(ARRAY[((chr(31) || found.tenant) || chr(31)) || found.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
-              FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
-              FROM '^(?:\S+ ){0,7}\S+')))))
-    AND found.tenant IS NOT DISTINCT
-    FROM row_here.tenant
-    AND found.namespace IS NOT DISTINCT
-    FROM row_here.namespace
-    AND found.key IS NOT DISTINCT
-    FROM row_here.key))
-ORDER BY row_here.key

@@ -1,22 +1,411 @@
--- checkpoints.queries.find_saved()
-SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id
-FROM checkpoints
-JOIN threads ON threads.tenant = checkpoints.tenant
-AND threads.thread_id = checkpoints.thread_id
-AND threads.namespace = checkpoints.namespace
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.checkpoint_id = ?
-AND checkpoints.created_at = ?
+-- checkpoints.erase.erase_item()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND store_items.version = ?
 
--- checkpoints.queries.list_by_metadata(kind=text)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
-FROM checkpoints
+-- checkpoints.erase.erase_origin()
+UPDATE threads
+SET forked_from=NULL, forked_seq=NULL
+WHERE threads.tenant = ?
+AND threads.forked_from = ?
+
+-- checkpoints.erase.erase_own()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+
+-- checkpoints.erase.erase_tenant(table=embeddings)
+DELETE FROM embeddings
+WHERE embeddings.tenant = ?
+
+-- checkpoints.erase.erase_tenant(table=store_items)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+
+-- checkpoints.erase.erase_tenant(table=entries)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+AND deltas.kind IN ('entry')
+
+-- checkpoints.erase.erase_tenant(table=deltas)
+DELETE FROM deltas
+WHERE deltas.tenant = ?
+
+-- checkpoints.erase.erase_tenant(table=checkpoints)
+DELETE FROM checkpoints
 WHERE checkpoints.tenant = ?
-AND checkpoints.namespace = ?
+
+-- checkpoints.erase.erase_tenant(table=threads)
+DELETE FROM threads
+WHERE threads.tenant = ?
+
+-- checkpoints.erase.list_items(narrowed=False, after=False)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.erase.list_items(narrowed=False, after=True)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.erase.list_items(narrowed=True, after=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+JOIN within ON store_items.namespace = within.namespace
+AND store_items."key" = within."key"
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.erase.list_items(narrowed=True, after=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
+FROM store_items
+JOIN within ON store_items.namespace = within.namespace
+AND store_items."key" = within."key"
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=log, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=log, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=log, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=log, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=thread, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=thread, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+AND checkpoints.checkpoint_id < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=thread, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=thread, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND checkpoints.checkpoint_id < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=namespace, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND checkpoints.checkpoint_id < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=True, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND checkpoints.checkpoint_id < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=False, after=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND (checkpoints.checkpoint_id < ?
+  OR checkpoints.checkpoint_id = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_id(scope=tenant, until=False, after=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- checkpoints.listing.list_by_metadata(kind=text)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND checkpoints.tenant = ?
 AND checkpoints.rowid IN (
   SELECT checkpoints_meta.rowid
   FROM checkpoints_meta
@@ -28,26 +417,22 @@ AND (EXISTS (
     WHERE "each"."key" = ?
     AND "each".type = 'text'
     AND "each".atom = ?))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_by_metadata(kind=number)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=number)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.namespace = ?
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND checkpoints.tenant = ?
 AND checkpoints.rowid IN (
   SELECT checkpoints_meta.rowid
   FROM checkpoints_meta
@@ -59,26 +444,22 @@ AND (EXISTS (
     AND ("each".type = 'integer'
       OR "each".type = 'real')
     AND "each".atom = ?))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_by_metadata(kind=true)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=true)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.namespace = ?
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND checkpoints.tenant = ?
 AND checkpoints.rowid IN (
   SELECT checkpoints_meta.rowid
   FROM checkpoints_meta
@@ -88,26 +469,22 @@ AND (EXISTS (
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
     AND "each".type = 'true'))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_by_metadata(kind=false)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=false)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.namespace = ?
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND checkpoints.tenant = ?
 AND checkpoints.rowid IN (
   SELECT checkpoints_meta.rowid
   FROM checkpoints_meta
@@ -117,26 +494,22 @@ AND (EXISTS (
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
     AND "each".type = 'false'))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_by_metadata(kind=null)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=null)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.namespace = ?
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND checkpoints.tenant = ?
 AND checkpoints.rowid IN (
   SELECT checkpoints_meta.rowid
   FROM checkpoints_meta
@@ -146,26 +519,22 @@ AND (EXISTS (
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
     AND "each".type = 'null'))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_by_metadata(kind=container)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_by_metadata(kind=container)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.namespace = ?
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND checkpoints.tenant = ?
 AND checkpoints.rowid IN (
   SELECT checkpoints_meta.rowid
   FROM checkpoints_meta
@@ -177,73 +546,48 @@ AND (EXISTS (
     AND ("each".type = 'object'
       OR "each".type = 'array')
     AND "each".value = json(?)))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_names(before=True)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_names(before=True)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
 AND checkpoints.seq < ?
 ORDER BY checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_names(before=False)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_names(before=False)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
 ORDER BY checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.list_newest()
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.list_newest()
+SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
 JOIN (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
   FROM threads
-  JOIN checkpoints AS newest ON newest.tenant = threads.tenant
-  AND newest.thread_id = threads.thread_id
-  AND newest.namespace = threads.namespace
+  JOIN checkpoints AS newest ON newest.log_id = threads.log_id
   AND newest.checkpoint_id = threads.head_id
   WHERE threads.tenant = ?
   AND threads.namespace = ?
@@ -252,143 +596,59 @@ JOIN (
     OR threads.expires_at > ?)
   ORDER BY newest.created_at DESC
   LIMIT ?
-  OFFSET ?) AS heads ON checkpoints.tenant = heads.tenant
-AND checkpoints.thread_id = heads.thread_id
-AND checkpoints.namespace = heads.namespace
+  OFFSET ?) AS heads ON checkpoints.log_id = heads.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.queries.measure()
+-- checkpoints.listing.list_runs()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = ?
+AND checkpoints.run_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.run_id AS run_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS run_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.run_id
+  FROM listed)
+AND threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+ORDER BY threads.thread_id, threads.namespace
+
+-- checkpoints.listing.measure()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), ?) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3, coalesce(sum(CASE
     WHEN (deltas.kind IN ('snapshot')) THEN ?
     ELSE ? END), ?) AS coalesce_5
 FROM checkpoints
-JOIN deltas ON deltas.tenant = checkpoints.tenant
-AND deltas.thread_id = checkpoints.thread_id
-AND deltas.namespace = checkpoints.namespace
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
+WHERE checkpoints.log_id = ?
 
--- checkpoints.queries.read_chain(which=latest)
-WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
-    checksum, payload) AS (
-  SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
-    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
-    deltas.payload AS payload
-  FROM checkpoints
-  JOIN deltas ON deltas.tenant = checkpoints.tenant
-  AND deltas.thread_id = checkpoints.thread_id
-  AND deltas.namespace = checkpoints.namespace
-  AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.tenant = checkpoints.tenant
-  AND threads.thread_id = checkpoints.thread_id
-  AND threads.namespace = checkpoints.namespace
-  WHERE checkpoints.tenant = ?
-  AND checkpoints.thread_id = ?
-  AND checkpoints.namespace = ?
-  AND checkpoints.seq = (
-    SELECT max(wanted.seq) AS max_1
-    FROM checkpoints AS wanted
-    WHERE wanted.tenant = ?
-    AND wanted.thread_id = ?
-    AND wanted.namespace = ?)
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  UNION ALL
-  SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
-    base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas AS base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.tenant = ?
-  AND base.thread_id = ?
-  AND base.namespace = ?)
-SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
-  chain.raw_size, chain.codec, chain.checksum, chain.payload
-FROM chain
-ORDER BY chain.seq
-
--- checkpoints.queries.read_chain(which=named)
-WITH RECURSIVE chain(checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size, codec,
-    checksum, payload) AS (
-  SELECT checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
-    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
-    deltas.payload AS payload
-  FROM checkpoints
-  JOIN deltas ON deltas.tenant = checkpoints.tenant
-  AND deltas.thread_id = checkpoints.thread_id
-  AND deltas.namespace = checkpoints.namespace
-  AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.tenant = checkpoints.tenant
-  AND threads.thread_id = checkpoints.thread_id
-  AND threads.namespace = checkpoints.namespace
-  WHERE checkpoints.tenant = ?
-  AND checkpoints.thread_id = ?
-  AND checkpoints.namespace = ?
-  AND checkpoints.seq = (
-    SELECT wanted.seq
-    FROM checkpoints AS wanted
-    WHERE wanted.tenant = ?
-    AND wanted.thread_id = ?
-    AND wanted.namespace = ?
-    AND wanted.checkpoint_id = ?)
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  UNION ALL
-  SELECT chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch, base.seq AS seq,
-    base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas AS base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.tenant = ?
-  AND base.thread_id = ?
-  AND base.namespace = ?)
-SELECT chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth, chain.since_bytes,
-  chain.raw_size, chain.codec, chain.checksum, chain.payload
-FROM chain
-ORDER BY chain.seq
-
--- checkpoints.queries.read_name()
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at
+-- checkpoints.listing.read_name()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
 FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id = ?
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
 
--- checkpoints.queries.threads_by_metadata(kind=text)
-SELECT DISTINCT checkpoints.thread_id
+-- checkpoints.listing.threads_by_metadata(kind=text)
+SELECT DISTINCT threads.thread_id
 FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = ?
 AND checkpoints.rowid IN (
   SELECT checkpoints_meta.rowid
@@ -402,9 +662,10 @@ AND (EXISTS (
     AND "each".type = 'text'
     AND "each".atom = ?))
 
--- checkpoints.queries.threads_by_metadata(kind=number)
-SELECT DISTINCT checkpoints.thread_id
+-- checkpoints.listing.threads_by_metadata(kind=number)
+SELECT DISTINCT threads.thread_id
 FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = ?
 AND checkpoints.rowid IN (
   SELECT checkpoints_meta.rowid
@@ -418,9 +679,10 @@ AND (EXISTS (
       OR "each".type = 'real')
     AND "each".atom = ?))
 
--- checkpoints.queries.threads_by_metadata(kind=true)
-SELECT DISTINCT checkpoints.thread_id
+-- checkpoints.listing.threads_by_metadata(kind=true)
+SELECT DISTINCT threads.thread_id
 FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = ?
 AND checkpoints.rowid IN (
   SELECT checkpoints_meta.rowid
@@ -432,9 +694,10 @@ AND (EXISTS (
     WHERE "each"."key" = ?
     AND "each".type = 'true'))
 
--- checkpoints.queries.threads_by_metadata(kind=false)
-SELECT DISTINCT checkpoints.thread_id
+-- checkpoints.listing.threads_by_metadata(kind=false)
+SELECT DISTINCT threads.thread_id
 FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = ?
 AND checkpoints.rowid IN (
   SELECT checkpoints_meta.rowid
@@ -446,9 +709,10 @@ AND (EXISTS (
     WHERE "each"."key" = ?
     AND "each".type = 'false'))
 
--- checkpoints.queries.threads_by_metadata(kind=null)
-SELECT DISTINCT checkpoints.thread_id
+-- checkpoints.listing.threads_by_metadata(kind=null)
+SELECT DISTINCT threads.thread_id
 FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = ?
 AND checkpoints.rowid IN (
   SELECT checkpoints_meta.rowid
@@ -460,9 +724,10 @@ AND (EXISTS (
     WHERE "each"."key" = ?
     AND "each".type = 'null'))
 
--- checkpoints.queries.threads_by_metadata(kind=container)
-SELECT DISTINCT checkpoints.thread_id
+-- checkpoints.listing.threads_by_metadata(kind=container)
+SELECT DISTINCT threads.thread_id
 FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = ?
 AND checkpoints.rowid IN (
   SELECT checkpoints_meta.rowid
@@ -476,471 +741,201 @@ AND (EXISTS (
       OR "each".type = 'array')
     AND "each".value = json(?)))
 
--- checkpoints.snapshots.list_by_id(scope=log, until=True, after=True)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.checkpoint_id < ?
-AND (checkpoints.checkpoint_id < ?
-  OR checkpoints.checkpoint_id = ?
-  AND (checkpoints.thread_id, checkpoints.namespace) > (?, ?))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=log, until=True, after=False)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.checkpoint_id < ?
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=log, until=False, after=True)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND (checkpoints.checkpoint_id < ?
-  OR checkpoints.checkpoint_id = ?
-  AND (checkpoints.thread_id, checkpoints.namespace) > (?, ?))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=log, until=False, after=False)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=True)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.namespace >= ?
-AND checkpoints.namespace < ?
-AND checkpoints.thread_id = ?
-AND checkpoints.checkpoint_id < ?
-AND (checkpoints.checkpoint_id < ?
-  OR checkpoints.checkpoint_id = ?
-  AND (checkpoints.thread_id, checkpoints.namespace) > (?, ?))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=True, after=False)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.namespace >= ?
-AND checkpoints.namespace < ?
-AND checkpoints.thread_id = ?
-AND checkpoints.checkpoint_id < ?
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=True)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.namespace >= ?
-AND checkpoints.namespace < ?
-AND checkpoints.thread_id = ?
-AND (checkpoints.checkpoint_id < ?
-  OR checkpoints.checkpoint_id = ?
-  AND (checkpoints.thread_id, checkpoints.namespace) > (?, ?))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=thread, until=False, after=False)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.namespace >= ?
-AND checkpoints.namespace < ?
-AND checkpoints.thread_id = ?
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=True)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.namespace >= ?
-AND checkpoints.namespace < ?
-AND checkpoints.checkpoint_id < ?
-AND (checkpoints.checkpoint_id < ?
-  OR checkpoints.checkpoint_id = ?
-  AND (checkpoints.thread_id, checkpoints.namespace) > (?, ?))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=True, after=False)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.namespace >= ?
-AND checkpoints.namespace < ?
-AND checkpoints.checkpoint_id < ?
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=True)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.namespace >= ?
-AND checkpoints.namespace < ?
-AND (checkpoints.checkpoint_id < ?
-  OR checkpoints.checkpoint_id = ?
-  AND (checkpoints.thread_id, checkpoints.namespace) > (?, ?))
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.list_by_id(scope=tenant, until=False, after=False)
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.namespace >= ?
-AND checkpoints.namespace < ?
-AND (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > ?)))
-ORDER BY checkpoints.checkpoint_id DESC, checkpoints.thread_id, checkpoints.namespace
-LIMIT ?
-OFFSET ?
-
--- checkpoints.snapshots.read_snapshot(which=latest)
-WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
-    codec, checksum, payload) AS (
-  SELECT (
-    SELECT parent.checkpoint_id
-    FROM checkpoints AS parent
-    WHERE parent.tenant = checkpoints.tenant
-    AND parent.thread_id = checkpoints.thread_id
-    AND parent.namespace = checkpoints.namespace
-    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
-    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
-    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
-    deltas.payload AS payload
+-- checkpoints.load.read_chain(which=newest)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
   FROM checkpoints
-  JOIN deltas ON deltas.tenant = checkpoints.tenant
-  AND deltas.thread_id = checkpoints.thread_id
-  AND deltas.namespace = checkpoints.namespace
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.tenant = checkpoints.tenant
-  AND threads.thread_id = checkpoints.thread_id
-  AND threads.namespace = checkpoints.namespace
-  WHERE checkpoints.tenant = ?
-  AND checkpoints.thread_id = ?
-  AND checkpoints.namespace = ?
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = ?
   AND checkpoints.seq = (
     SELECT max(wanted.seq) AS max_1
     FROM checkpoints AS wanted
-    WHERE wanted.tenant = ?
-    AND wanted.thread_id = ?
-    AND wanted.namespace = ?)
+    WHERE wanted.log_id = ?)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
   UNION ALL
-  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch,
-    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
-  WHERE base.tenant = ?
-  AND base.thread_id = ?
-  AND base.namespace = ?)
-SELECT chain.parent_id, chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth,
-  chain.since_bytes, chain.raw_size, chain.codec, chain.checksum, chain.payload, 2 AS status
+  WHERE base.log_id = ?)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload
 FROM chain
-UNION ALL
-SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS epoch, deltas.seq,
-  deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec,
-  deltas.checksum, deltas.payload, deltas.status
-FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.kind IN ('write')
-AND deltas.entry_key >= ('w/' || (
-    SELECT name.checkpoint_id
-    FROM checkpoints AS name
-    WHERE name.tenant = ?
-    AND name.thread_id = ?
-    AND name.namespace = ?
-    AND name.seq = (
-      SELECT max(wanted.seq) AS max_2
-      FROM checkpoints AS wanted
-      WHERE wanted.tenant = ?
-      AND wanted.thread_id = ?
-      AND wanted.namespace = ?)) || '/')
-AND deltas.entry_key < ('w/' || (
-    SELECT name.checkpoint_id
-    FROM checkpoints AS name
-    WHERE name.tenant = ?
-    AND name.thread_id = ?
-    AND name.namespace = ?
-    AND name.seq = (
-      SELECT max(wanted.seq) AS max_2
-      FROM checkpoints AS wanted
-      WHERE wanted.tenant = ?
-      AND wanted.thread_id = ?
-      AND wanted.namespace = ?)) || '0')
-AND deltas.label = (
-  SELECT name.checkpoint_id
-  FROM checkpoints AS name
-  WHERE name.tenant = ?
-  AND name.thread_id = ?
-  AND name.namespace = ?
-  AND name.seq = (
-    SELECT max(wanted.seq) AS max_2
-    FROM checkpoints AS wanted
-    WHERE wanted.tenant = ?
-    AND wanted.thread_id = ?
-    AND wanted.namespace = ?))
+ORDER BY chain.seq
 
--- checkpoints.snapshots.read_snapshot(which=named)
-WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
-    codec, checksum, payload) AS (
-  SELECT (
-    SELECT parent.checkpoint_id
-    FROM checkpoints AS parent
-    WHERE parent.tenant = checkpoints.tenant
-    AND parent.thread_id = checkpoints.thread_id
-    AND parent.namespace = checkpoints.namespace
-    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
-    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
-    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
-    deltas.payload AS payload
+-- checkpoints.load.read_chain(which=named)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
   FROM checkpoints
-  JOIN deltas ON deltas.tenant = checkpoints.tenant
-  AND deltas.thread_id = checkpoints.thread_id
-  AND deltas.namespace = checkpoints.namespace
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.tenant = checkpoints.tenant
-  AND threads.thread_id = checkpoints.thread_id
-  AND threads.namespace = checkpoints.namespace
-  WHERE checkpoints.tenant = ?
-  AND checkpoints.thread_id = ?
-  AND checkpoints.namespace = ?
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = ?
   AND checkpoints.seq = (
     SELECT wanted.seq
     FROM checkpoints AS wanted
-    WHERE wanted.tenant = ?
-    AND wanted.thread_id = ?
-    AND wanted.namespace = ?
+    WHERE wanted.log_id = ?
     AND wanted.checkpoint_id = ?)
   AND threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
   UNION ALL
-  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch,
-    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
-  WHERE base.tenant = ?
-  AND base.thread_id = ?
-  AND base.namespace = ?)
-SELECT chain.parent_id, chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth,
-  chain.since_bytes, chain.raw_size, chain.codec, chain.checksum, chain.payload, 2 AS status
+  WHERE base.log_id = ?)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- checkpoints.load.read_snapshot(which=newest)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, 2 AS overwrites
 FROM chain
 UNION ALL
-SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS epoch, deltas.seq,
-  deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec,
-  deltas.checksum, deltas.payload, deltas.status
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.overwrites
 FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = ?
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = ?)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = ?
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = ?)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.log_id = ?
+  AND name.seq = (
+    SELECT max(wanted.seq) AS max_2
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?))
+
+-- checkpoints.load.read_snapshot(which=named)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?
+    AND wanted.checkpoint_id = ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, 2 AS overwrites
+FROM chain
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.overwrites
+FROM deltas
+WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
 AND deltas.entry_key >= ?
 AND deltas.entry_key < ?
 AND deltas.label = ?
 
--- checkpoints.snapshots.read_snapshot(which=highest)
-WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, since_bytes, raw_size,
-    codec, checksum, payload) AS (
+-- checkpoints.load.read_snapshot(which=highest)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload) AS (
   SELECT (
     SELECT parent.checkpoint_id
     FROM checkpoints AS parent
-    WHERE parent.tenant = checkpoints.tenant
-    AND parent.thread_id = checkpoints.thread_id
-    AND parent.namespace = checkpoints.namespace
+    WHERE parent.log_id = checkpoints.log_id
     AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
-    checkpoints.checkpoint_id AS checkpoint_id, threads.epoch AS epoch, deltas.seq AS seq,
-    deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-    deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
-    deltas.payload AS payload
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
   FROM checkpoints
-  JOIN deltas ON deltas.tenant = checkpoints.tenant
-  AND deltas.thread_id = checkpoints.thread_id
-  AND deltas.namespace = checkpoints.namespace
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
-  JOIN threads ON threads.tenant = checkpoints.tenant
-  AND threads.thread_id = checkpoints.thread_id
-  AND threads.namespace = checkpoints.namespace
-  WHERE checkpoints.tenant = ?
-  AND checkpoints.thread_id = ?
-  AND checkpoints.namespace = ?
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = ?
   AND checkpoints.seq = (
     SELECT wanted.seq
     FROM checkpoints AS wanted
-    WHERE wanted.tenant = ?
-    AND wanted.thread_id = ?
-    AND wanted.namespace = ?
+    WHERE wanted.log_id = ?
     ORDER BY wanted.checkpoint_id DESC
     LIMIT ?
     OFFSET ?)
@@ -948,84 +943,64 @@ WITH RECURSIVE chain(parent_id, checkpoint_id, epoch, seq, base_seq, depth, sinc
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
   UNION ALL
-  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id, chain.epoch AS epoch,
-    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.since_bytes AS since_bytes,
-    base.raw_size AS raw_size, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload
   FROM chain
   JOIN deltas AS base ON base.seq = chain.base_seq
   AND base.seq < chain.seq
-  WHERE base.tenant = ?
-  AND base.thread_id = ?
-  AND base.namespace = ?)
-SELECT chain.parent_id, chain.checkpoint_id, chain.epoch, chain.seq, chain.base_seq, chain.depth,
-  chain.since_bytes, chain.raw_size, chain.codec, chain.checksum, chain.payload, 2 AS status
+  WHERE base.log_id = ?)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, 2 AS overwrites
 FROM chain
 UNION ALL
-SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS epoch, deltas.seq,
-  deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec,
-  deltas.checksum, deltas.payload, deltas.status
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.overwrites
 FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
 AND deltas.entry_key >= ('w/' || (
     SELECT name.checkpoint_id
     FROM checkpoints AS name
-    WHERE name.tenant = ?
-    AND name.thread_id = ?
-    AND name.namespace = ?
+    WHERE name.log_id = ?
     AND name.seq = (
       SELECT wanted.seq
       FROM checkpoints AS wanted
-      WHERE wanted.tenant = ?
-      AND wanted.thread_id = ?
-      AND wanted.namespace = ?
+      WHERE wanted.log_id = ?
       ORDER BY wanted.checkpoint_id DESC
       LIMIT ?
       OFFSET ?)) || '/')
 AND deltas.entry_key < ('w/' || (
     SELECT name.checkpoint_id
     FROM checkpoints AS name
-    WHERE name.tenant = ?
-    AND name.thread_id = ?
-    AND name.namespace = ?
+    WHERE name.log_id = ?
     AND name.seq = (
       SELECT wanted.seq
       FROM checkpoints AS wanted
-      WHERE wanted.tenant = ?
-      AND wanted.thread_id = ?
-      AND wanted.namespace = ?
+      WHERE wanted.log_id = ?
       ORDER BY wanted.checkpoint_id DESC
       LIMIT ?
       OFFSET ?)) || '0')
 AND deltas.label = (
   SELECT name.checkpoint_id
   FROM checkpoints AS name
-  WHERE name.tenant = ?
-  AND name.thread_id = ?
-  AND name.namespace = ?
+  WHERE name.log_id = ?
   AND name.seq = (
     SELECT wanted.seq
     FROM checkpoints AS wanted
-    WHERE wanted.tenant = ?
-    AND wanted.thread_id = ?
-    AND wanted.namespace = ?
+    WHERE wanted.log_id = ?
     ORDER BY wanted.checkpoint_id DESC
     LIMIT ?
     OFFSET ?))
 
--- checkpoints.snapshots.read_states()
+-- checkpoints.load.read_states()
 WITH RECURSIVE needed(seq, base_seq) AS (
   SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
   FROM checkpoints
-  JOIN deltas ON deltas.tenant = checkpoints.tenant
-  AND deltas.thread_id = checkpoints.thread_id
-  AND deltas.namespace = checkpoints.namespace
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
   AND deltas.seq = checkpoints.seq
-  WHERE checkpoints.tenant = ?
-  AND checkpoints.thread_id = ?
-  AND checkpoints.namespace = ?
+  WHERE checkpoints.log_id = ?
   AND checkpoints.checkpoint_id IN (
     WITH listed AS MATERIALIZED (
       SELECT each_listed.checkpoint_id AS checkpoint_id
@@ -1039,905 +1014,95 @@ WITH RECURSIVE needed(seq, base_seq) AS (
   FROM needed
   JOIN deltas AS base ON base.seq = needed.base_seq
   AND base.seq < needed.seq
-  WHERE base.tenant = ?
-  AND base.thread_id = ?
-  AND base.namespace = ?)
+  WHERE base.log_id = ?)
 SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
-  deltas.depth, deltas.since_bytes, deltas.raw_size, deltas.codec, deltas.checksum, deltas.payload
+  deltas.depth, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas LEFT OUTER
-JOIN checkpoints AS name ON name.tenant = deltas.tenant
-AND name.thread_id = deltas.thread_id
-AND name.namespace = deltas.namespace
+JOIN checkpoints AS name ON name.log_id = deltas.log_id
 AND name.seq = deltas.seq LEFT OUTER
-JOIN checkpoints AS parent ON parent.tenant = name.tenant
-AND parent.thread_id = name.thread_id
-AND parent.namespace = name.namespace
+JOIN checkpoints AS parent ON parent.log_id = name.log_id
 AND parent.checkpoint_id = name.parent_id
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.kind IN ('snapshot', 'delta')
 AND deltas.seq IN (
   SELECT needed.seq
   FROM needed)
 ORDER BY deltas.seq
 
--- checkpoints.upkeep.erase_item()
+-- checkpoints.rewrite.list_in_order()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+ORDER BY checkpoints.seq
+
+-- checkpoints.rewrite.rewrite_delta()
+UPDATE deltas
+SET kind=?, base_seq=?, depth=?, radix=?, codec=?, checksum=?, payload=?
+WHERE deltas.log_id = ?
+AND deltas.seq = ?
+
+-- checkpoints.rewrite.rewrite_size()
+UPDATE checkpoints
+SET stored_size=?
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq = ?
+
+-- checkpoints.save.find_saved()
+SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id = ?
+AND checkpoints.created_at = ?
+
+-- database.key_registry.delete_key()
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
-AND store_items.version = ?
 
--- checkpoints.upkeep.erase_origin()
-UPDATE threads
-SET forked_thread=NULL, forked_seq=NULL
-WHERE threads.tenant = ?
-AND threads.forked_thread = ?
-
--- checkpoints.upkeep.erase_own()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-
--- checkpoints.upkeep.erase_tenant(table=embeddings)
-DELETE FROM embeddings
-WHERE embeddings.tenant = ?
-
--- checkpoints.upkeep.erase_tenant(table=store_items)
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-
--- checkpoints.upkeep.erase_tenant(table=entries)
-DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.kind IN ('entry')
-
--- checkpoints.upkeep.erase_tenant(table=deltas)
-DELETE FROM deltas
-WHERE deltas.tenant = ?
-
--- checkpoints.upkeep.erase_tenant(table=checkpoints)
-DELETE FROM checkpoints
-WHERE checkpoints.tenant = ?
-
--- checkpoints.upkeep.erase_tenant(table=threads)
-DELETE FROM threads
-WHERE threads.tenant = ?
-
--- checkpoints.upkeep.list_in_order()
-SELECT checkpoints.checkpoint_id, checkpoints.seq
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-ORDER BY checkpoints.seq
-
--- checkpoints.upkeep.list_items(narrowed=False, after=False)
-SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-ORDER BY store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- checkpoints.upkeep.list_items(narrowed=False, after=True)
-SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-AND store_items.namespace >= ?
-AND (store_items.namespace > ?
-  OR store_items.namespace = ?
-  AND store_items."key" > ?)
-ORDER BY store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- checkpoints.upkeep.list_items(narrowed=True, after=False)
-WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
-  FROM store_items_search
-  CROSS
-  JOIN store_items ON store_items.rowid = store_items_search.rowid
-  WHERE store_items_search MATCH ?)
-SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
-FROM store_items
-JOIN within ON store_items.namespace = within.namespace
-AND store_items."key" = within."key"
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-ORDER BY store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- checkpoints.upkeep.list_items(narrowed=True, after=True)
-WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
-  FROM store_items_search
-  CROSS
-  JOIN store_items ON store_items.rowid = store_items_search.rowid
-  WHERE store_items_search MATCH ?)
-SELECT store_items.namespace, store_items."key", store_items.version, store_items.meta
-FROM store_items
-JOIN within ON store_items.namespace = within.namespace
-AND store_items."key" = within."key"
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-AND store_items.namespace >= ?
-AND (store_items.namespace > ?
-  OR store_items.namespace = ?
-  AND store_items."key" > ?)
-ORDER BY store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- checkpoints.upkeep.list_namespaces()
-SELECT threads.namespace, threads.deleted_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-ORDER BY threads.namespace
-
--- checkpoints.upkeep.list_threads()
-SELECT DISTINCT threads.thread_id
-FROM threads
-WHERE threads.tenant = ?
-ORDER BY threads.thread_id
-
--- checkpoints.upkeep.purge(index=deltas_search)
-INSERT INTO deltas_search(deltas_search)
-VALUES ('optimize')
-
--- checkpoints.upkeep.purge(index=checkpoints_meta)
-INSERT INTO checkpoints_meta(checkpoints_meta)
-VALUES ('optimize')
-
--- checkpoints.upkeep.purge(index=store_items_search)
-INSERT INTO store_items_search(store_items_search)
-VALUES ('optimize')
-
--- checkpoints.upkeep.rewrite_delta()
-UPDATE deltas
-SET kind=?, base_seq=?, depth=?, since_bytes=?, codec=?, checksum=?, status=?, payload=?
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.seq = ?
-
--- checkpoints.upkeep.rewrite_size()
-UPDATE checkpoints
-SET stored_size=?
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.seq = ?
-
--- database.keymarks.mark_key()
+-- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
     updated_at, value)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, namespace, "key")
 DO UPDATE SET updated_at = ?
 
--- database.keymarks.read_marks(scope=tenant)
+-- database.key_registry.read_registered_keys(scope=tenant)
 SELECT store_items.tenant, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 
--- database.keymarks.read_marks(scope=all)
+-- database.key_registry.read_registered_keys(scope=all)
 SELECT store_items.tenant, store_items."key"
 FROM store_items
 WHERE store_items.namespace = ?
 
--- database.keymarks.unmark_key()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
+-- database.sqlite_shrink.file_pages()
+SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
+FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s,
+  pragma_auto_vacuum AS a
 
--- log.appending.advance(based=True, expected=any, parent=True)
-UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = ?
-      AND known.thread_id = ?
-      AND known.namespace = ?
-      AND known.checkpoint_id = ?)) THEN 0
-  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.epoch = ?
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.seq = ?
-    AND deltas.checksum = ?))
-AND (EXISTS (
-    SELECT 1
-    FROM checkpoints
-    WHERE checkpoints.tenant = threads.tenant
-    AND checkpoints.thread_id = threads.thread_id
-    AND checkpoints.namespace = threads.namespace
-    AND checkpoints.checkpoint_id = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
+-- database.sqlite_shrink.file_step(what=incremental)
+PRAGMA auto_vacuum = INCREMENTAL
 
--- log.appending.advance(based=True, expected=any, parent=False)
-UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = ?
-      AND known.thread_id = ?
-      AND known.namespace = ?
-      AND known.checkpoint_id = ?)) THEN 0
-  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.epoch = ?
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.seq = ?
-    AND deltas.checksum = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
+-- database.sqlite_shrink.file_step(what=whole)
+VACUUM
 
--- log.appending.advance(based=True, expected=head, parent=True)
-UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = ?
-      AND known.thread_id = ?
-      AND known.namespace = ?
-      AND known.checkpoint_id = ?)) THEN 0
-  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id = ?
-AND threads.epoch = ?
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.seq = ?
-    AND deltas.checksum = ?))
-AND (EXISTS (
-    SELECT 1
-    FROM checkpoints
-    WHERE checkpoints.tenant = threads.tenant
-    AND checkpoints.thread_id = threads.thread_id
-    AND checkpoints.namespace = threads.namespace
-    AND checkpoints.checkpoint_id = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
+-- database.sqlite_shrink.file_step(what=give)
+PRAGMA incremental_vacuum(500)
 
--- log.appending.advance(based=True, expected=head, parent=False)
-UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = ?
-      AND known.thread_id = ?
-      AND known.namespace = ?
-      AND known.checkpoint_id = ?)) THEN 0
-  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id = ?
-AND threads.epoch = ?
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.seq = ?
-    AND deltas.checksum = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
+-- database.sqlite_shrink.file_step(what=patience)
+PRAGMA busy_timeout = 100
 
--- log.appending.advance(based=True, expected=none, parent=True)
-UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = ?
-      AND known.thread_id = ?
-      AND known.namespace = ?
-      AND known.checkpoint_id = ?)) THEN 0
-  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id IS NULL
-AND threads.epoch = ?
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.seq = ?
-    AND deltas.checksum = ?))
-AND (EXISTS (
-    SELECT 1
-    FROM checkpoints
-    WHERE checkpoints.tenant = threads.tenant
-    AND checkpoints.thread_id = threads.thread_id
-    AND checkpoints.namespace = threads.namespace
-    AND checkpoints.checkpoint_id = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
+-- database.sqlite_shrink.file_step(what=log)
+PRAGMA wal_checkpoint(TRUNCATE)
 
--- log.appending.advance(based=True, expected=none, parent=False)
-UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = ?
-      AND known.thread_id = ?
-      AND known.namespace = ?
-      AND known.checkpoint_id = ?)) THEN 0
-  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id IS NULL
-AND threads.epoch = ?
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
-    AND deltas.seq = ?
-    AND deltas.checksum = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
-
--- log.appending.advance(based=False, expected=any, parent=True)
-UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = ?
-      AND known.thread_id = ?
-      AND known.namespace = ?
-      AND known.checkpoint_id = ?)) THEN 0
-  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (EXISTS (
-    SELECT 1
-    FROM checkpoints
-    WHERE checkpoints.tenant = threads.tenant
-    AND checkpoints.thread_id = threads.thread_id
-    AND checkpoints.namespace = threads.namespace
-    AND checkpoints.checkpoint_id = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
-
--- log.appending.advance(based=False, expected=any, parent=False)
-UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = ?
-      AND known.thread_id = ?
-      AND known.namespace = ?
-      AND known.checkpoint_id = ?)) THEN 0
-  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
-
--- log.appending.advance(based=False, expected=head, parent=True)
-UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = ?
-      AND known.thread_id = ?
-      AND known.namespace = ?
-      AND known.checkpoint_id = ?)) THEN 0
-  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id = ?
-AND (EXISTS (
-    SELECT 1
-    FROM checkpoints
-    WHERE checkpoints.tenant = threads.tenant
-    AND checkpoints.thread_id = threads.thread_id
-    AND checkpoints.namespace = threads.namespace
-    AND checkpoints.checkpoint_id = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
-
--- log.appending.advance(based=False, expected=head, parent=False)
-UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = ?
-      AND known.thread_id = ?
-      AND known.namespace = ?
-      AND known.checkpoint_id = ?)) THEN 0
-  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id = ?
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
-
--- log.appending.advance(based=False, expected=none, parent=True)
-UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = ?
-      AND known.thread_id = ?
-      AND known.namespace = ?
-      AND known.checkpoint_id = ?)) THEN 0
-  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id IS NULL
-AND (EXISTS (
-    SELECT 1
-    FROM checkpoints
-    WHERE checkpoints.tenant = threads.tenant
-    AND checkpoints.thread_id = threads.thread_id
-    AND checkpoints.namespace = threads.namespace
-    AND checkpoints.checkpoint_id = ?))
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
-
--- log.appending.advance(based=False, expected=none, parent=False)
-UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
-  last_ordinal=(threads.last_ordinal + CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = ?
-      AND known.thread_id = ?
-      AND known.namespace = ?
-      AND known.checkpoint_id = ?)) THEN 0
-  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, expires_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id IS NULL
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
-
--- log.appending.begin(expected=any)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
-    meta, created_at, updated_at, expires_at)
-VALUES (?, ?, ?, ?, ?, CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = ?
-      AND known.thread_id = ?
-      AND known.namespace = ?
-      AND known.checkpoint_id = ?)) THEN 0
-  ELSE 1 END, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (tenant, thread_id, namespace)
-DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?),
-  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
-ELSE threads.epoch END, head_id = ?, previous_id = threads.head_id, created_at = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN ?
-ELSE threads.created_at END, updated_at = ?, expires_at = ?, deleted_at = NULL
-WHERE threads.expires_at IS NULL
-OR threads.expires_at > ?
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
-
--- log.appending.begin(expected=none)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
-    meta, created_at, updated_at, expires_at)
-VALUES (?, ?, ?, ?, ?, CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = ?
-      AND known.thread_id = ?
-      AND known.namespace = ?
-      AND known.checkpoint_id = ?)) THEN 0
-  ELSE 1 END, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (tenant, thread_id, namespace)
-DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?),
-  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
-ELSE threads.epoch END, head_id = ?, previous_id = threads.head_id, created_at = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN ?
-ELSE threads.created_at END, updated_at = ?, expires_at = ?, deleted_at = NULL
-WHERE (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.head_id IS NULL
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
-
--- log.appending.begin(expected=alive)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
-    meta, created_at, updated_at, expires_at)
-VALUES (?, ?, ?, ?, ?, CASE
-  WHEN (EXISTS (
-      SELECT 1
-      FROM checkpoints AS known
-      WHERE known.tenant = ?
-      AND known.thread_id = ?
-      AND known.namespace = ?
-      AND known.checkpoint_id = ?)) THEN 0
-  ELSE 1 END, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (tenant, thread_id, namespace)
-DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?),
-  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
-ELSE threads.epoch END, head_id = ?, previous_id = threads.head_id, created_at = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN ?
-ELSE threads.created_at END, updated_at = ?, expires_at = ?, deleted_at = NULL
-WHERE (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.deleted_at IS NULL
-RETURNING next_seq - 1 AS seq, version, epoch, previous_id, last_ordinal AS ordinal
-
--- log.appending.forget_names()
-DELETE FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.checkpoint_id != ?
-AND checkpoints.seq <= (
-  SELECT newest.seq
-  FROM checkpoints AS newest
-  WHERE newest.tenant = ?
-  AND newest.thread_id = ?
-  AND newest.namespace = ?
-  AND newest.checkpoint_id != ?
-  ORDER BY newest.seq DESC
-  LIMIT ?
-  OFFSET ?)
-AND checkpoints.ordinal % ? != ?
-AND checkpoints.occurred_at < ?
-AND (checkpoints.checkpoint_id NOT IN (
-    WITH RECURSIVE held(tenant, thread_id, namespace, checkpoint_id) AS (
-      SELECT rested_on.tenant AS tenant, rested_on.thread_id AS thread_id,
-        rested_on.namespace AS namespace, rested_on.checkpoint_id AS checkpoint_id
-      FROM (
-        SELECT kept.tenant AS tenant, kept.thread_id AS thread_id, kept.namespace AS namespace,
-          kept.rests_on AS checkpoint_id
-        FROM checkpoints AS kept
-        WHERE kept.tenant = ?
-        AND kept.thread_id = ?
-        AND kept.namespace = ?
-        AND kept.rests_on IS NOT NULL
-        AND NOT (kept.checkpoint_id != ?
-          AND kept.seq <= (
-            SELECT newest.seq
-            FROM checkpoints AS newest
-            WHERE newest.tenant = ?
-            AND newest.thread_id = ?
-            AND newest.namespace = ?
-            AND newest.checkpoint_id != ?
-            ORDER BY newest.seq DESC
-            LIMIT ?
-            OFFSET ?)
-          AND kept.ordinal % ? != ?
-          AND kept.occurred_at < ?)
-        UNION ALL
-        SELECT below.tenant AS tenant, below.thread_id AS thread_id, below.namespace AS namespace,
-          below.checkpoint_id AS checkpoint_id
-        FROM checkpoints AS below
-        WHERE below.tenant = ?
-        AND below.thread_id = ?
-        AND below.namespace = ?
-        AND below.checkpoint_id = ?) AS rested_on
-      UNION
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-      FROM held
-      JOIN checkpoints ON checkpoints.tenant = held.tenant
-      AND checkpoints.thread_id = held.thread_id
-      AND checkpoints.namespace = held.namespace
-      AND checkpoints.checkpoint_id = held.checkpoint_id
-      WHERE checkpoints.rests_on IS NOT NULL)
-    SELECT held.checkpoint_id
-    FROM held))
-
--- log.appending.put_checkpoint()
-INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at, ordinal, rests_on)
-VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (tenant, thread_id, namespace, checkpoint_id)
-DO UPDATE SET parent_id = nullif(coalesce(?, checkpoints.parent_id), ?), seq = ?, run_id = ?,
-  meta = ?, raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?, rests_on = ?
-
--- log.appending.put_delta()
-INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
-    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-    stored_at, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- log.copying.copy_head()
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
-    previous_id, meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
-SELECT threads.tenant AS tenant, ? AS thread_id, ? AS namespace, ? AS next_seq, ? AS version, (
-  SELECT coalesce(max(checkpoints.ordinal), 0) AS coalesce_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = ?
-  AND checkpoints.thread_id = ?
-  AND checkpoints.namespace = ?
-  AND checkpoints.seq <= ?) AS last_ordinal, ? AS epoch, ? AS head_id, NULL AS previous_id,
-  threads.meta AS meta, threads.thread_id AS forked_thread, ? AS forked_seq, ? AS created_at,
-  ? AS updated_at, threads.expires_at AS expires_at, NULL AS deleted_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-
--- log.copying.copy_rows(table=checkpoints)
-INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at, ordinal, rests_on)
-SELECT checkpoints.tenant AS tenant, ? AS thread_id, ? AS namespace,
-  checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
-  checkpoints.seq AS seq, checkpoints.run_id AS run_id, checkpoints.meta AS meta,
-  checkpoints.raw_size AS raw_size, checkpoints.stored_size AS stored_size,
-  checkpoints.occurred_at AS occurred_at, checkpoints.created_at AS created_at,
-  checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.seq <= ?
-
--- log.copying.copy_rows(table=deltas)
-INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
-    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-    stored_at, payload)
-SELECT deltas.tenant AS tenant, ? AS thread_id, ? AS namespace, deltas.seq AS seq,
-  deltas.kind AS kind, deltas.entry_key AS entry_key, deltas.parent_seq AS parent_seq,
-  deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-  deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
-  deltas.label AS label, deltas.sort_key AS sort_key, deltas.status AS status,
-  deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
-  deltas.stored_at AS stored_at, deltas.payload AS payload
-FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.seq <= ?
-
--- log.copying.copy_rows(table=others)
-INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
-    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-    stored_at, payload)
-SELECT deltas.tenant AS tenant, ? AS thread_id, ? AS namespace, deltas.seq AS seq,
-  deltas.kind AS kind, deltas.entry_key AS entry_key, deltas.parent_seq AS parent_seq,
-  deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-  deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
-  deltas.label AS label, deltas.sort_key AS sort_key, deltas.status AS status,
-  deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
-  deltas.stored_at AS stored_at, deltas.payload AS payload
-FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.seq <= ?
-AND (deltas.kind NOT IN ('write'))
-
--- log.copying.copy_rows(table=writes)
-INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
-    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-    stored_at, payload)
-SELECT deltas.tenant AS tenant, ? AS thread_id, ? AS namespace, deltas.seq AS seq,
-  deltas.kind AS kind, deltas.entry_key AS entry_key, deltas.parent_seq AS parent_seq,
-  deltas.base_seq AS base_seq, deltas.depth AS depth, deltas.since_bytes AS since_bytes,
-  deltas.raw_size AS raw_size, deltas.codec AS codec, deltas.checksum AS checksum,
-  deltas.label AS label, deltas.sort_key AS sort_key, deltas.status AS status,
-  deltas.search_text AS search_text, deltas.occurred_at AS occurred_at,
-  deltas.stored_at AS stored_at, deltas.payload AS payload
-FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.kind IN ('write')
-AND deltas.label IN (
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.tenant = ?
-  AND checkpoints.thread_id = ?
-  AND checkpoints.namespace = ?
-  AND checkpoints.seq <= ?)
-
--- log.copying.has_entry()
-SELECT deltas.seq
-FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.seq = ?
-AND deltas.kind IN ('entry')
-
--- log.copying.holds_anything()
-SELECT deltas.seq
-FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND ((deltas.kind NOT IN ('snapshot', 'delta'))
-  OR (EXISTS (
-      SELECT checkpoints.seq
-      FROM checkpoints
-      WHERE checkpoints.tenant = ?
-      AND checkpoints.thread_id = ?
-      AND checkpoints.namespace = ?
-      AND checkpoints.seq = deltas.seq)))
-LIMIT ?
-OFFSET ?
-
--- log.copying.last_write()
-SELECT max(deltas.seq) AS seq
-FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.kind IN ('write')
-AND deltas.label IN (
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.tenant = ?
-  AND checkpoints.thread_id = ?
-  AND checkpoints.namespace = ?
-  AND checkpoints.seq <= ?)
-
--- log.copying.newest_until()
-SELECT checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.seq <= ?
-ORDER BY checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
-
--- log.copying.read_position()
-SELECT checkpoints.seq
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.checkpoint_id = ?
-
--- log.entering.allot()
-UPDATE threads
-SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), epoch=(threads.epoch + ?),
-  updated_at=?, expires_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-RETURNING next_seq, version, epoch
-
--- log.entering.begin_log(expected=any)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
-    updated_at, expires_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (tenant, thread_id, namespace)
-DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?), epoch = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
-ELSE threads.epoch END, created_at = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN ?
-ELSE threads.created_at END, updated_at = ?, expires_at = ?, deleted_at = NULL
-WHERE threads.expires_at IS NULL
-OR threads.expires_at > ?
-RETURNING next_seq, version, epoch
-
--- log.entering.begin_log(expected=none)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
-    updated_at, expires_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (tenant, thread_id, namespace)
-DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?), epoch = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
-ELSE threads.epoch END, created_at = CASE
-WHEN (threads.deleted_at IS NOT NULL) THEN ?
-ELSE threads.created_at END, updated_at = ?, expires_at = ?, deleted_at = NULL
-WHERE (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND threads.deleted_at IS NOT NULL
-RETURNING next_seq, version, epoch
-
--- log.entering.find_keys()
+-- log.append.find_keys()
 SELECT deltas.entry_key, deltas.seq
 FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.entry_key IN (
   WITH listed AS MATERIALIZED (
     SELECT each_listed.entry_key AS entry_key
@@ -1947,55 +1112,1575 @@ AND deltas.entry_key IN (
   SELECT listed.entry_key
   FROM listed)
 
+-- log.append.forget_names()
+DELETE FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id != ?
+AND checkpoints.seq <= (
+  SELECT newest.seq
+  FROM checkpoints AS newest
+  WHERE newest.log_id = ?
+  AND newest.checkpoint_id != ?
+  ORDER BY newest.seq DESC
+  LIMIT ?
+  OFFSET ?)
+AND checkpoints.ordinal % ? != 0
+AND checkpoints.occurred_at < ?
+AND (checkpoints.checkpoint_id NOT IN (
+    WITH RECURSIVE needed(log_id, checkpoint_id) AS (
+      SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+      FROM (
+        SELECT kept.log_id AS log_id, kept.rests_on AS checkpoint_id
+        FROM checkpoints AS kept
+        WHERE kept.log_id = ?
+        AND kept.rests_on IS NOT NULL
+        AND NOT (kept.checkpoint_id != ?
+          AND kept.seq <= (
+            SELECT newest.seq
+            FROM checkpoints AS newest
+            WHERE newest.log_id = ?
+            AND newest.checkpoint_id != ?
+            ORDER BY newest.seq DESC
+            LIMIT ?
+            OFFSET ?)
+          AND kept.ordinal % ? != 0
+          AND kept.occurred_at < ?)
+        UNION ALL
+        SELECT below.log_id AS log_id, below.checkpoint_id AS checkpoint_id
+        FROM checkpoints AS below
+        WHERE below.log_id = ?
+        AND below.checkpoint_id = ?) AS rested_on
+      UNION
+      SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+      FROM needed
+      JOIN checkpoints ON checkpoints.log_id = needed.log_id
+      AND checkpoints.checkpoint_id = needed.checkpoint_id
+      WHERE checkpoints.rests_on IS NOT NULL)
+    SELECT needed.checkpoint_id
+    FROM needed))
+
+-- log.append.put_checkpoint()
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at)
+VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (log_id, checkpoint_id)
+DO UPDATE SET seq = ?, parent_id = nullif(coalesce(?, checkpoints.parent_id), ?), rests_on = ?,
+  run_id = ?, meta = ?, raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?
+
+-- log.append.put_row(of=state)
+INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
+    search_text, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- log.append.put_row(of=entry)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
+    occurred_at, stored_at, payload)
+VALUES (?, ?, ?, 'entry', ?, 0, ?, ?, ?, ?, ?, ?)
+
+-- log.append.put_row(of=write)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
+    checksum, stored_at, payload)
+VALUES (?, ?, ?, 'write', ?, ?, 0, ?, ?, ?, ?, ?)
+
+-- log.bulk_delete.count_logs(which=live, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- log.bulk_delete.count_logs(which=live, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- log.bulk_delete.count_logs(which=live, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- log.bulk_delete.count_logs(which=live, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
+-- log.bulk_delete.count_logs(which=stale, scope=namespace)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+
+-- log.bulk_delete.count_logs(which=stale, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+
+-- log.bulk_delete.count_logs(which=stale, scope=log)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+
+-- log.bulk_delete.count_logs(which=stale, scope=thread)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+
+-- log.bulk_delete.find_listed()
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.bulk_delete.forget_listed()
+DELETE FROM checkpoints
+WHERE (checkpoints.log_id, checkpoints.seq) IN (
+  WITH RECURSIVE ranked AS (
+    SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+      numbered.rests_on AS rests_on, CASE
+    WHEN (numbered.newer > ?
+      AND numbered.ordinal % ? != 0
+      AND numbered.occurred_at < ?) THEN 1
+    ELSE 0 END AS goes
+    FROM (
+      WITH listed AS MATERIALIZED (
+        SELECT each_listed.log_id AS log_id
+        FROM (
+          SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+          FROM json_each(?) AS each) AS each_listed)
+      SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+        row_number() OVER (PARTITION BY checkpoints.log_id
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN listed ON checkpoints.log_id = listed.log_id) AS numbered),
+  needed(log_id, checkpoint_id) AS (
+    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION
+    SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+    FROM needed
+    JOIN checkpoints ON checkpoints.log_id = needed.log_id
+    AND checkpoints.checkpoint_id = needed.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL),
+  found AS (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+        SELECT needed.log_id, needed.checkpoint_id
+        FROM needed))
+    ORDER BY ranked.log_id, ranked.seq DESC
+    LIMIT ?
+    OFFSET ?)
+  SELECT found.log_id, found.seq
+  FROM found)
+
+-- log.bulk_delete.forget_listed_writes()
+DELETE FROM deltas
+WHERE deltas.kind IN ('write')
+AND (deltas.log_id, deltas.label) IN (
+  WITH RECURSIVE ranked AS (
+    SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+      numbered.rests_on AS rests_on, CASE
+    WHEN (numbered.newer > ?
+      AND numbered.ordinal % ? != 0
+      AND numbered.occurred_at < ?) THEN 1
+    ELSE 0 END AS goes
+    FROM (
+      WITH listed AS MATERIALIZED (
+        SELECT each_listed.log_id AS log_id
+        FROM (
+          SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+          FROM json_each(?) AS each) AS each_listed)
+      SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+        row_number() OVER (PARTITION BY checkpoints.log_id
+        ORDER BY checkpoints.seq DESC) - 1 AS newer
+      FROM checkpoints
+      JOIN listed ON checkpoints.log_id = listed.log_id) AS numbered),
+  needed(log_id, checkpoint_id) AS (
+    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION
+    SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+    FROM needed
+    JOIN checkpoints ON checkpoints.log_id = needed.log_id
+    AND checkpoints.checkpoint_id = needed.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL),
+  going AS (
+    SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+        SELECT needed.log_id, needed.checkpoint_id
+        FROM needed))
+    ORDER BY ranked.log_id, ranked.seq DESC
+    LIMIT ?
+    OFFSET ?)
+  SELECT going.log_id, going.checkpoint_id
+  FROM going)
+
+-- log.bulk_delete.list_prunable(scope=namespace, after=True)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?
+  AND threads.thread_id >= ?
+  AND (threads.thread_id > ?
+    OR threads.namespace > ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_prunable(scope=namespace, after=False)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_prunable(scope=tenant, after=True)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.thread_id >= ?
+  AND (threads.thread_id > ?
+    OR threads.namespace > ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_prunable(scope=tenant, after=False)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_prunable(scope=log, after=True)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.namespace = ?
+  AND threads.thread_id >= ?
+  AND (threads.thread_id > ?
+    OR threads.namespace > ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_prunable(scope=log, after=False)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.namespace = ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_prunable(scope=thread, after=True)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.thread_id >= ?
+  AND (threads.thread_id > ?
+    OR threads.namespace > ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_prunable(scope=thread, after=False)
+WITH RECURSIVE page AS (
+  SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.thread_id = ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.head_id IS NOT NULL
+  ORDER BY threads.thread_id, threads.namespace
+  LIMIT ?
+  OFFSET ?),
+ranked AS (
+  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
+    numbered.rests_on AS rests_on, CASE
+  WHEN (numbered.newer > ?
+    AND numbered.ordinal % ? != 0
+    AND numbered.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM (
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
+      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
+      row_number() OVER (PARTITION BY checkpoints.log_id
+      ORDER BY checkpoints.seq DESC) - 1 AS newer
+    FROM checkpoints
+    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+needed(log_id, checkpoint_id) AS (
+  SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+  FROM ranked
+  WHERE ranked.goes = 0
+  AND ranked.rests_on IS NOT NULL
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL)
+SELECT page.thread_id, page.namespace, sum(positions.named) AS names,
+  sum(positions.going) AS going, sum(CASE
+  WHEN (positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0) THEN 1
+  ELSE 0 END) AS needless
+FROM page
+JOIN (
+  SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+    max(each_position.going) AS going, max(each_position.state) AS state,
+    max(each_position.built_on) AS built_on
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
+    WHEN (ranked.goes != 0
+      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+          SELECT needed.log_id, needed.checkpoint_id
+          FROM needed))) THEN 1
+    ELSE 0 END AS going, 0 AS state, 0 AS built_on
+    FROM ranked
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.kind IN ('snapshot', 'delta')
+    UNION ALL
+    SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+      1 AS built_on
+    FROM deltas
+    JOIN page ON deltas.log_id = page.log_id
+    WHERE deltas.base_seq IS NOT NULL) AS each_position
+  GROUP BY each_position.log_id, each_position.seq) AS positions ON positions.log_id = page.log_id
+GROUP BY page.log_id, page.thread_id, page.namespace
+ORDER BY page.thread_id, page.namespace
+
+-- log.bulk_delete.list_stale(scope=namespace, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.thread_id >= ?
+AND (threads.thread_id > ?
+  OR threads.namespace > ?)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.bulk_delete.list_stale(scope=namespace, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.bulk_delete.list_stale(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id >= ?
+AND (threads.thread_id > ?
+  OR threads.namespace > ?)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.bulk_delete.list_stale(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.bulk_delete.list_stale(scope=log, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND threads.thread_id >= ?
+AND (threads.thread_id > ?
+  OR threads.namespace > ?)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.bulk_delete.list_stale(scope=log, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.namespace = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.bulk_delete.list_stale(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.thread_id >= ?
+AND (threads.thread_id > ?
+  OR threads.namespace > ?)
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.bulk_delete.list_stale(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.next_seq, (
+  SELECT count(*) AS count_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) + (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND deltas.kind IN ('entry')) AS going
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND (threads.deleted_at IS NULL
+  AND threads.updated_at < ?
+  AND NOT (EXISTS (
+      SELECT 1
+      FROM threads AS above
+      WHERE above.tenant = threads.tenant
+      AND above.thread_id = threads.thread_id
+      AND above.namespace != threads.namespace
+      AND above.namespace != '/'
+      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
+      AND above.deleted_at IS NULL
+      AND above.updated_at >= ?))
+  OR threads.expires_at <= ?
+  OR threads.deleted_at < ?)
+ORDER BY threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.bulk_delete.lock_listed(wait=True)
+UPDATE threads
+SET version=threads.version
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
+
+-- log.bulk_delete.lock_listed(wait=False)
+UPDATE threads
+SET version=threads.version
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
+
+-- log.bulk_delete.move_listed()
+UPDATE threads
+SET version=(threads.version + ?), epoch=(threads.epoch + ?)
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.bulk_delete.sweep_listed()
+DELETE FROM deltas
+WHERE (deltas.log_id, deltas.seq) IN (
+  WITH found AS (
+    SELECT positions.log_id AS log_id, positions.seq AS seq
+    FROM (
+      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+        max(each_position.going) AS going, max(each_position.state) AS state,
+        max(each_position.built_on) AS built_on
+      FROM (
+        WITH listed AS MATERIALIZED (
+          SELECT each_listed.log_id AS log_id
+          FROM (
+            SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+            FROM json_each(?) AS each) AS each_listed)
+        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
+          0 AS built_on
+        FROM checkpoints
+        JOIN listed ON checkpoints.log_id = listed.log_id
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        FROM deltas
+        JOIN listed ON deltas.log_id = listed.log_id
+        WHERE deltas.kind IN ('snapshot', 'delta')
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+          1 AS built_on
+        FROM deltas
+        JOIN listed ON deltas.log_id = listed.log_id
+        WHERE deltas.base_seq IS NOT NULL) AS each_position
+      GROUP BY each_position.log_id, each_position.seq) AS positions
+    WHERE positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0
+    LIMIT ?
+    OFFSET ?)
+  SELECT found.log_id, found.seq
+  FROM found)
+
+-- log.copy.copy_head()
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, previous_id, meta, forked_from, forked_seq, created_at, updated_at, active_at,
+    expires_at, deleted_at, signature)
+SELECT ? AS log_id, threads.tenant AS tenant, ? AS thread_id, ? AS namespace, ? AS next_seq,
+  ? AS version, (
+  SELECT coalesce(max(checkpoints.ordinal), 0) AS coalesce_1
+  FROM checkpoints
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.seq <= ?) AS last_ordinal, ? AS epoch, ? AS head_id, NULL AS previous_id,
+  threads.meta AS meta, threads.thread_id AS forked_from, ? AS forked_seq, ? AS created_at,
+  ? AS updated_at, ? AS active_at, threads.expires_at AS expires_at, NULL AS deleted_at,
+  NULL AS signature
+FROM threads
+WHERE threads.log_id = ?
+
+-- log.copy.copy_rows(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+SELECT ? AS log_id, checkpoints.seq AS seq, checkpoints.tenant AS tenant,
+  checkpoints.checkpoint_id AS checkpoint_id, checkpoints.parent_id AS parent_id,
+  checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on, checkpoints.run_id AS run_id,
+  checkpoints.meta AS meta, checkpoints.raw_size AS raw_size,
+  checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
+  checkpoints.created_at AS created_at, NULL AS signature
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq <= ?
+
+-- log.copy.copy_rows(table=deltas)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+SELECT ? AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS kind,
+  deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
+  deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
+  deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.payload AS payload
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq <= ?
+
+-- log.copy.copy_rows(table=others)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+SELECT ? AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS kind,
+  deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
+  deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
+  deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.payload AS payload
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq <= ?
+AND (deltas.kind NOT IN ('write'))
+
+-- log.copy.copy_rows(table=writes)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+SELECT ? AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS kind,
+  deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
+  deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
+  deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.payload AS payload
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.seq <= ?)
+
+-- log.copy.has_entry()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq = ?
+AND deltas.kind IN ('entry')
+
+-- log.copy.holds_anything()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = ?
+AND ((deltas.kind NOT IN ('snapshot', 'delta'))
+  OR (EXISTS (
+      SELECT checkpoints.seq
+      FROM checkpoints
+      WHERE checkpoints.log_id = ?
+      AND checkpoints.seq = deltas.seq)))
+LIMIT ?
+OFFSET ?
+
+-- log.copy.last_write()
+SELECT max(deltas.seq) AS seq
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.seq <= ?)
+
+-- log.copy.newest_until()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq <= ?
+ORDER BY checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- log.copy.read_position()
+SELECT checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id = ?
+
+-- log.delete.bury()
+UPDATE threads
+SET version=(threads.version + ?), last_ordinal=0, epoch=(threads.epoch + ?), head_id=NULL,
+  previous_id=NULL, meta=?, forked_from=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+AND threads.deleted_at IS NULL
+
+-- log.delete.empty(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.empty(table=entries)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+AND deltas.kind IN ('entry')
+
+-- log.delete.empty(table=deltas)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.empty(table=threads)
+DELETE FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.move_epoch()
+UPDATE threads
+SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=(
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = ?
+  ORDER BY checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+WHERE threads.log_id = ?
+
+-- log.delete.read_words()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.log_id = ?
+AND (deltas.seq = ?
+  OR deltas.seq = (
+    SELECT min(checkpoints.seq) AS min_1
+    FROM checkpoints
+    WHERE checkpoints.log_id = ?
+    AND checkpoints.seq > ?))
+ORDER BY deltas.seq
+
+-- log.delete.remove_name()
+DELETE FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id = ?
+AND NOT (EXISTS (
+    SELECT resting.seq
+    FROM checkpoints AS resting
+    WHERE resting.log_id = checkpoints.log_id
+    AND resting.rests_on = checkpoints.checkpoint_id))
+RETURNING seq
+
+-- log.delete.remove_names_listed()
+DELETE FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS checkpoint_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.checkpoint_id
+  FROM listed)
+
+-- log.delete.remove_unneeded()
+DELETE FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq = ?
+AND deltas.kind IN ('snapshot', 'delta')
+AND NOT (EXISTS (
+    SELECT checkpoints.seq
+    FROM checkpoints
+    WHERE checkpoints.log_id = ?
+    AND checkpoints.seq = ?))
+AND NOT (EXISTS (
+    SELECT child.seq
+    FROM deltas AS child
+    WHERE child.log_id = ?
+    AND child.base_seq = ?))
+RETURNING base_seq, depth, radix
+
+-- log.delete.remove_writes()
+DELETE FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ?
+AND deltas.entry_key < ?
+AND deltas.label = ?
+
+-- log.delete.remove_writes_listed()
+DELETE FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('write')
+AND deltas.label IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.label AS label
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS label
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.label
+  FROM listed)
+
+-- log.delete.replace_words()
+UPDATE deltas
+SET search_text=?
+WHERE deltas.log_id = ?
+AND deltas.seq = ?
+
+-- log.delete.sweep_states()
+DELETE FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('snapshot', 'delta')
+AND (deltas.seq NOT IN (
+    WITH RECURSIVE alive(seq, base_seq) AS (
+      SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+      FROM deltas
+      JOIN checkpoints ON deltas.log_id = checkpoints.log_id
+      AND deltas.seq = checkpoints.seq
+      WHERE checkpoints.log_id = ?
+      UNION ALL
+      SELECT base.seq AS seq, base.base_seq AS base_seq
+      FROM deltas AS base
+      JOIN alive ON base.seq = alive.base_seq
+      WHERE base.log_id = ?)
+    SELECT alive.seq
+    FROM alive))
+
+-- log.delete.sweep_writes()
+DELETE FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('write')
+AND deltas.stored_at < ?
+AND (deltas.label NOT IN (
+    SELECT checkpoints.checkpoint_id
+    FROM checkpoints
+    WHERE checkpoints.log_id = ?))
+
+-- log.dependencies.find_resting()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.rests_on = ?
+ORDER BY checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- log.dependencies.list_resting()
+SELECT checkpoints.checkpoint_id, checkpoints.rests_on
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.rests_on IS NOT NULL
+
 -- log.entries.count_entries()
 SELECT count(*) AS count_1
 FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
 AND (EXISTS (
     SELECT 1
     FROM threads
-    WHERE threads.tenant = deltas.tenant
-    AND threads.thread_id = deltas.thread_id
-    AND threads.namespace = deltas.namespace
+    WHERE threads.log_id = deltas.log_id
     AND threads.deleted_at IS NULL
     AND (threads.expires_at IS NULL
       OR threads.expires_at > ?)))
 
 -- log.entries.edit_entry()
 UPDATE deltas
-SET raw_size=?, codec=?, checksum=?, search_text=?, payload=?
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+SET codec=?, checksum=?, search_text=?, payload=?
+WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
 AND deltas.seq = ?
 
 -- log.entries.entries_changed()
 UPDATE threads
-SET version=(threads.version + ?), epoch=(threads.epoch + ?), updated_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
+SET version=(threads.version + ?), epoch=(threads.epoch + ?), updated_at=?, active_at=?
+WHERE threads.log_id = ?
 
 -- log.entries.read_entries(end=first, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
   deltas.occurred_at, deltas.stored_at
 FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
 AND deltas.seq > ?
 AND deltas.seq < ?
 AND (EXISTS (
     SELECT 1
     FROM threads
-    WHERE threads.tenant = deltas.tenant
-    AND threads.thread_id = deltas.thread_id
-    AND threads.namespace = deltas.namespace
+    WHERE threads.log_id = deltas.log_id
     AND threads.deleted_at IS NULL
     AND (threads.expires_at IS NULL
       OR threads.expires_at > ?)))
@@ -2009,18 +2694,14 @@ OFFSET ?
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
   deltas.occurred_at, deltas.stored_at
 FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
 AND deltas.seq > ?
 AND deltas.seq < ?
 AND (EXISTS (
     SELECT 1
     FROM threads
-    WHERE threads.tenant = deltas.tenant
-    AND threads.thread_id = deltas.thread_id
-    AND threads.namespace = deltas.namespace
+    WHERE threads.log_id = deltas.log_id
     AND threads.deleted_at IS NULL
     AND (threads.expires_at IS NULL
       OR threads.expires_at > ?)))
@@ -2032,18 +2713,14 @@ OFFSET ?
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
   deltas.occurred_at, deltas.stored_at
 FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
 AND deltas.seq > ?
 AND deltas.seq < ?
 AND (EXISTS (
     SELECT 1
     FROM threads
-    WHERE threads.tenant = deltas.tenant
-    AND threads.thread_id = deltas.thread_id
-    AND threads.namespace = deltas.namespace
+    WHERE threads.log_id = deltas.log_id
     AND threads.deleted_at IS NULL
     AND (threads.expires_at IS NULL
       OR threads.expires_at > ?)))
@@ -2057,18 +2734,14 @@ OFFSET ?
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
   deltas.occurred_at, deltas.stored_at
 FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
 AND deltas.seq > ?
 AND deltas.seq < ?
 AND (EXISTS (
     SELECT 1
     FROM threads
-    WHERE threads.tenant = deltas.tenant
-    AND threads.thread_id = deltas.thread_id
-    AND threads.namespace = deltas.namespace
+    WHERE threads.log_id = deltas.log_id
     AND threads.deleted_at IS NULL
     AND (threads.expires_at IS NULL
       OR threads.expires_at > ?)))
@@ -2080,16 +2753,12 @@ OFFSET ?
 SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
   deltas.entry_key, deltas.occurred_at, deltas.stored_at
 FROM threads LEFT OUTER
-JOIN deltas ON deltas.tenant = threads.tenant
-AND deltas.thread_id = threads.thread_id
-AND deltas.namespace = threads.namespace
+JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
 AND deltas.seq >= CASE
 WHEN (threads.epoch = ?) THEN ?
 ELSE -1 END
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
+WHERE threads.log_id = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
@@ -2098,16 +2767,12 @@ ORDER BY deltas.seq
 -- log.entries.read_news(whole=False)
 SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
 FROM threads LEFT OUTER
-JOIN deltas ON deltas.tenant = threads.tenant
-AND deltas.thread_id = threads.thread_id
-AND deltas.namespace = threads.namespace
+JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
 AND deltas.seq >= CASE
 WHEN (threads.epoch = ?) THEN ?
 ELSE -1 END
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
+WHERE threads.log_id = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
@@ -2116,44 +2781,471 @@ ORDER BY deltas.seq
 -- log.entries.read_version()
 SELECT threads.version
 FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
+WHERE threads.log_id = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 
 -- log.entries.remove_entries(which=all)
 DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
 
 -- log.entries.remove_entries(which=beyond)
 DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
 AND deltas.seq > ?
 
 -- log.entries.remove_entries(which=between)
 DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
 AND deltas.seq >= ?
 AND deltas.seq <= ?
+
+-- log.heads.allot(purpose=checkpoint, condition=any, based=True, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, active_at=?, expires_at=?
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.seq = ?
+    AND deltas.checksum = ?))
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = threads.log_id
+    AND checkpoints.checkpoint_id = ?))
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=any, based=True, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, active_at=?, expires_at=?
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.seq = ?
+    AND deltas.checksum = ?))
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=any, based=False, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, active_at=?, expires_at=?
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = threads.log_id
+    AND checkpoints.checkpoint_id = ?))
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=any, based=False, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, active_at=?, expires_at=?
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=none, based=True, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, active_at=?, expires_at=?
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NULL
+AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.seq = ?
+    AND deltas.checksum = ?))
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = threads.log_id
+    AND checkpoints.checkpoint_id = ?))
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=none, based=True, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, active_at=?, expires_at=?
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NULL
+AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.seq = ?
+    AND deltas.checksum = ?))
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=none, based=False, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, active_at=?, expires_at=?
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NULL
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = threads.log_id
+    AND checkpoints.checkpoint_id = ?))
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=none, based=False, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, active_at=?, expires_at=?
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NULL
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=newest, based=True, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, active_at=?, expires_at=?
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id = ?
+AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.seq = ?
+    AND deltas.checksum = ?))
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = threads.log_id
+    AND checkpoints.checkpoint_id = ?))
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=newest, based=True, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, active_at=?, expires_at=?
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id = ?
+AND threads.epoch = ?
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.seq = ?
+    AND deltas.checksum = ?))
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=newest, based=False, parent=True)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, active_at=?, expires_at=?
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id = ?
+AND (EXISTS (
+    SELECT 1
+    FROM checkpoints
+    WHERE checkpoints.log_id = threads.log_id
+    AND checkpoints.checkpoint_id = ?))
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot(purpose=checkpoint, condition=newest, based=False, parent=False)
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?),
+  last_ordinal=(threads.last_ordinal + CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END), head_id=?, previous_id=threads.head_id, updated_at=?, active_at=?, expires_at=?
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id = ?
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot_locked()
+UPDATE threads
+SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), epoch=(threads.epoch + ?),
+  updated_at=?, active_at=?, expires_at=?
+WHERE threads.log_id = ?
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot_or_begin(purpose=checkpoint, condition=any)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES (?, ?, ?, ?, (? + 1), ?, CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?),
+  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
+ELSE threads.epoch END, head_id = ?, previous_id = threads.head_id, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN ?
+ELSE threads.created_at END, updated_at = ?, active_at = ?, expires_at = ?, deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot_or_begin(purpose=checkpoint, condition=none)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES (?, ?, ?, ?, (? + 1), ?, CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?),
+  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
+ELSE threads.epoch END, head_id = ?, previous_id = threads.head_id, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN ?
+ELSE threads.created_at END, updated_at = ?, active_at = ?, expires_at = ?, deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.head_id IS NULL
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot_or_begin(purpose=checkpoint, condition=alive)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES (?, ?, ?, ?, (? + 1), ?, CASE
+  WHEN (EXISTS (
+      SELECT 1
+      FROM checkpoints AS known
+      WHERE known.log_id = ?
+      AND known.checkpoint_id = ?)) THEN 0
+  ELSE 1 END, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?),
+  last_ordinal = (threads.last_ordinal + excluded.last_ordinal), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
+ELSE threads.epoch END, head_id = ?, previous_id = threads.head_id, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN ?
+ELSE threads.created_at END, updated_at = ?, active_at = ?, expires_at = ?, deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.deleted_at IS NULL
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot_or_begin(purpose=entries, condition=any)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES (?, ?, ?, ?, (? + 1), ?, ?, ?, NULL, ?, ?, ?, ?, ?)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
+ELSE threads.epoch END, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN ?
+ELSE threads.created_at END, updated_at = ?, active_at = ?, expires_at = ?, deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot_or_begin(purpose=entries, condition=none)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES (?, ?, ?, ?, (? + 1), ?, ?, ?, NULL, ?, ?, ?, ?, ?)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + ?), version = (threads.version + ?), epoch = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + ?
+ELSE threads.epoch END, created_at = CASE
+WHEN (threads.deleted_at IS NOT NULL) THEN ?
+ELSE threads.created_at END, updated_at = ?, active_at = ?, expires_at = ?, deleted_at = NULL
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND threads.deleted_at IS NOT NULL
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.allot_or_begin(purpose=write, condition=any)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, meta, created_at, updated_at, active_at, expires_at)
+VALUES (?, ?, ?, ?, (? + 1), ?, ?, ?, NULL, ?, ?, ?, ?, ?)
+ON CONFLICT (log_id)
+DO UPDATE SET next_seq = (threads.next_seq + ?), updated_at = ?, active_at = ?
+WHERE (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.deleted_at IS NULL
+  OR threads.deleted_at < ?)
+AND threads.tenant = excluded.tenant
+AND threads.thread_id = excluded.thread_id
+AND threads.namespace = excluded.namespace
+RETURNING next_seq, version, epoch, previous_id, last_ordinal
+
+-- log.heads.lock_log()
+UPDATE threads
+SET version=threads.version
+WHERE threads.log_id = ?
+RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at, version, tenant, thread_id
+
+-- log.heads.lock_thread()
+UPDATE threads
+SET version=threads.version
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at, version, tenant, thread_id
+
+-- log.heads.read_head()
+SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
+  threads.deleted_at, threads.version, threads.tenant, threads.thread_id
+FROM threads
+WHERE threads.log_id = ?
+
+-- log.listing.list_all_threads()
+SELECT DISTINCT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+ORDER BY threads.thread_id
+
+-- log.listing.list_below()
+SELECT threads.namespace, threads.head_id, threads.deleted_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+ORDER BY threads.namespace
 
 -- log.listing.list_entry_logs(scope=tenant)
 SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
+  WHERE deltas.log_id = threads.log_id
   AND deltas.kind IN ('entry')) AS entries
 FROM threads
 WHERE threads.tenant = ?
@@ -2163,11 +3255,9 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
@@ -2175,9 +3265,7 @@ OFFSET ?
 SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
   SELECT count(*) AS count_1
   FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
+  WHERE deltas.log_id = threads.log_id
   AND deltas.kind IN ('entry')) AS entries
 FROM threads
 WHERE threads.tenant = ?
@@ -2187,12 +3275,10 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 AND threads.thread_id = ?
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
@@ -2207,10 +3293,11 @@ AND (threads.expires_at IS NULL
 AND threads.head_id IS NOT NULL
 AND threads.thread_id >= ?
 AND threads.thread_id < ?
+AND threads.active_at <= ?
 AND (threads.updated_at < ?
   OR threads.updated_at = ?
-  AND threads.thread_id > ?)
-ORDER BY threads.updated_at DESC, threads.thread_id
+  AND (threads.thread_id) > (?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT ?
 OFFSET ?
 
@@ -2223,10 +3310,11 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 AND threads.head_id IS NOT NULL
+AND threads.active_at <= ?
 AND (threads.updated_at < ?
   OR threads.updated_at = ?
-  AND threads.thread_id > ?)
-ORDER BY threads.updated_at DESC, threads.thread_id
+  AND (threads.thread_id) > (?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT ?
 OFFSET ?
 
@@ -2241,7 +3329,7 @@ AND (threads.expires_at IS NULL
 AND threads.head_id IS NOT NULL
 AND threads.thread_id >= ?
 AND threads.thread_id < ?
-ORDER BY threads.updated_at DESC, threads.thread_id
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT ?
 OFFSET ?
 
@@ -2254,7 +3342,7 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 AND threads.head_id IS NOT NULL
-ORDER BY threads.updated_at DESC, threads.thread_id
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT ?
 OFFSET ?
 
@@ -2269,16 +3357,15 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 AND threads.thread_id >= ?
 AND threads.thread_id < ?
+AND threads.active_at <= ?
 AND (threads.updated_at < ?
   OR threads.updated_at = ?
-  AND threads.thread_id > ?)
-ORDER BY threads.updated_at DESC, threads.thread_id
+  AND (threads.thread_id) > (?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT ?
 OFFSET ?
 
@@ -2293,14 +3380,13 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
+AND threads.active_at <= ?
 AND (threads.updated_at < ?
   OR threads.updated_at = ?
-  AND threads.thread_id > ?)
-ORDER BY threads.updated_at DESC, threads.thread_id
+  AND (threads.thread_id) > (?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT ?
 OFFSET ?
 
@@ -2315,13 +3401,11 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 AND threads.thread_id >= ?
 AND threads.thread_id < ?
-ORDER BY threads.updated_at DESC, threads.thread_id
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT ?
 OFFSET ?
 
@@ -2336,13 +3420,414 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
-ORDER BY threads.updated_at DESC, threads.thread_id
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT ?
 OFFSET ?
+
+-- log.listing.list_logs(which=all, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=all, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=all, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=all, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=all, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=all, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=prefix, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=prefix, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=prefix, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=prefix, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=prefix, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=prefix, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=thread, scope=namespace, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=thread, scope=namespace, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=thread, scope=below, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=thread, scope=below, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=thread, scope=tenant, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs(which=thread, scope=tenant, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.thread_id = ?
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_logs_of_thread()
+SELECT threads.namespace, threads.deleted_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+ORDER BY threads.namespace
 
 -- log.listing.list_named()
 SELECT threads.thread_id, threads.updated_at
@@ -2363,9 +3848,7 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 
 -- log.listing.list_namespaces(of=checkpoints, scope=tenant)
@@ -2399,9 +3882,7 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 ORDER BY threads.namespace
 
@@ -2415,9 +3896,7 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 AND threads.thread_id = ?
 ORDER BY threads.namespace
@@ -2433,9 +3912,7 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')
     AND deltas.occurred_at < ?))
 AND threads.thread_id > ?
@@ -2454,2033 +3931,279 @@ AND (threads.expires_at IS NULL
 AND (EXISTS (
     SELECT 1
     FROM deltas
-    WHERE deltas.tenant = threads.tenant
-    AND deltas.thread_id = threads.thread_id
-    AND deltas.namespace = threads.namespace
+    WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')
     AND deltas.occurred_at < ?))
 ORDER BY threads.thread_id
 LIMIT ?
 OFFSET ?
 
--- log.many.count_logs(which=live, scope=namespace)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-
--- log.many.count_logs(which=live, scope=tenant)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-
--- log.many.count_logs(which=live, scope=log)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-
--- log.many.count_logs(which=live, scope=thread)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-
--- log.many.count_logs(which=stale, scope=namespace)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= ?))
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-
--- log.many.count_logs(which=stale, scope=tenant)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = ?
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= ?))
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-
--- log.many.count_logs(which=stale, scope=log)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= ?))
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-
--- log.many.count_logs(which=stale, scope=thread)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= ?))
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-
--- log.many.empty_listed(table=checkpoints)
-DELETE FROM checkpoints
-WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace) IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
-      each_listed.namespace AS namespace
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-        json_extract(each.value, '$[2]') AS namespace
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM listed)
-
--- log.many.empty_listed(table=entries)
-DELETE FROM deltas
-WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
-      each_listed.namespace AS namespace
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-        json_extract(each.value, '$[2]') AS namespace
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM listed)
-AND deltas.kind IN ('entry')
-
--- log.many.empty_listed(table=deltas)
-DELETE FROM deltas
-WHERE (deltas.tenant, deltas.thread_id, deltas.namespace) IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
-      each_listed.namespace AS namespace
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-        json_extract(each.value, '$[2]') AS namespace
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM listed)
-
--- log.many.empty_listed(table=threads)
-DELETE FROM threads
-WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
-      each_listed.namespace AS namespace
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-        json_extract(each.value, '$[2]') AS namespace
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM listed)
-
--- log.many.find_listed()
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
-FROM threads
-WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
-      each_listed.namespace AS namespace
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-        json_extract(each.value, '$[2]') AS namespace
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM listed)
-
--- log.many.forget_listed()
-DELETE FROM checkpoints
-WHERE (checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
-  WITH RECURSIVE ranked AS (
-    SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-      numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-    WHEN (numbered.newer > ?
-      AND numbered.ordinal % ? != 0
-      AND numbered.occurred_at < ?) THEN 1
-    ELSE 0 END AS goes
-    FROM (
-      WITH listed AS MATERIALIZED (
-        SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
-          each_listed.namespace AS namespace
-        FROM (
-          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-            json_extract(each.value, '$[2]') AS namespace
-          FROM json_each(?) AS each) AS each_listed)
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN listed ON checkpoints.tenant = listed.tenant
-      AND checkpoints.thread_id = listed.thread_id
-      AND checkpoints.namespace = listed.namespace) AS numbered),
-  held(tenant, thread_id, namespace, checkpoint_id) AS (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.rests_on AS checkpoint_id
-    FROM ranked
-    WHERE ranked.goes = 0
-    AND ranked.rests_on IS NOT NULL
-    UNION
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-    FROM held
-    JOIN checkpoints ON checkpoints.tenant = held.tenant
-    AND checkpoints.thread_id = held.thread_id
-    AND checkpoints.namespace = held.namespace
-    AND checkpoints.checkpoint_id = held.checkpoint_id
-    WHERE checkpoints.rests_on IS NOT NULL),
-  found AS (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq
-    FROM ranked
-    WHERE ranked.goes != 0
-    AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-        SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-        FROM held))
-    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq DESC
-    LIMIT ?
-    OFFSET ?)
-  SELECT found.tenant, found.thread_id, found.namespace, found.seq
-  FROM found)
-
--- log.many.forget_listed_writes()
-DELETE FROM deltas
-WHERE deltas.kind IN ('write')
-AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.label) IN (
-  WITH RECURSIVE ranked AS (
-    SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-      numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-    WHEN (numbered.newer > ?
-      AND numbered.ordinal % ? != 0
-      AND numbered.occurred_at < ?) THEN 1
-    ELSE 0 END AS goes
-    FROM (
-      WITH listed AS MATERIALIZED (
-        SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
-          each_listed.namespace AS namespace
-        FROM (
-          SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-            json_extract(each.value, '$[2]') AS namespace
-          FROM json_each(?) AS each) AS each_listed)
-      SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-        checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-        row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN listed ON checkpoints.tenant = listed.tenant
-      AND checkpoints.thread_id = listed.thread_id
-      AND checkpoints.namespace = listed.namespace) AS numbered),
-  held(tenant, thread_id, namespace, checkpoint_id) AS (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.rests_on AS checkpoint_id
-    FROM ranked
-    WHERE ranked.goes = 0
-    AND ranked.rests_on IS NOT NULL
-    UNION
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-    FROM held
-    JOIN checkpoints ON checkpoints.tenant = held.tenant
-    AND checkpoints.thread_id = held.thread_id
-    AND checkpoints.namespace = held.namespace
-    AND checkpoints.checkpoint_id = held.checkpoint_id
-    WHERE checkpoints.rests_on IS NOT NULL),
-  going AS (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.checkpoint_id AS checkpoint_id
-    FROM ranked
-    WHERE ranked.goes != 0
-    AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-        SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-        FROM held))
-    ORDER BY ranked.tenant, ranked.thread_id, ranked.namespace, ranked.seq DESC
-    LIMIT ?
-    OFFSET ?)
-  SELECT going.tenant, going.thread_id, going.namespace, going.checkpoint_id
-  FROM going)
-
--- log.many.list_prunable(scope=namespace, after=True)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = ?
-  AND threads.namespace = ?
-  AND threads.thread_id >= ?
-  AND (threads.thread_id > ?
-    OR threads.namespace > ?)
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT ?
-  OFFSET ?),
-ranked AS (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_prunable(scope=namespace, after=False)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = ?
-  AND threads.namespace = ?
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT ?
-  OFFSET ?),
-ranked AS (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_prunable(scope=tenant, after=True)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = ?
-  AND threads.thread_id >= ?
-  AND (threads.thread_id > ?
-    OR threads.namespace > ?)
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT ?
-  OFFSET ?),
-ranked AS (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_prunable(scope=tenant, after=False)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = ?
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT ?
-  OFFSET ?),
-ranked AS (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_prunable(scope=log, after=True)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = ?
-  AND threads.thread_id = ?
-  AND threads.namespace = ?
-  AND threads.thread_id >= ?
-  AND (threads.thread_id > ?
-    OR threads.namespace > ?)
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT ?
-  OFFSET ?),
-ranked AS (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_prunable(scope=log, after=False)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = ?
-  AND threads.thread_id = ?
-  AND threads.namespace = ?
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT ?
-  OFFSET ?),
-ranked AS (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_prunable(scope=thread, after=True)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = ?
-  AND threads.thread_id = ?
-  AND threads.thread_id >= ?
-  AND (threads.thread_id > ?
-    OR threads.namespace > ?)
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT ?
-  OFFSET ?),
-ranked AS (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_prunable(scope=thread, after=False)
-WITH RECURSIVE page AS (
-  SELECT threads.tenant AS tenant, threads.thread_id AS thread_id, threads.namespace AS namespace
-  FROM threads
-  WHERE threads.tenant = ?
-  AND threads.thread_id = ?
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND threads.head_id IS NOT NULL
-  ORDER BY threads.thread_id, threads.namespace
-  LIMIT ?
-  OFFSET ?),
-ranked AS (
-  SELECT numbered.tenant AS tenant, numbered.thread_id AS thread_id, numbered.namespace AS namespace,
-    numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id, numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
-  ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-      checkpoints.namespace AS namespace, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.tenant = page.tenant
-    AND checkpoints.thread_id = page.thread_id
-    AND checkpoints.namespace = page.namespace) AS numbered),
-held(tenant, thread_id, namespace, checkpoint_id) AS (
-  SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-    ranked.rests_on AS checkpoint_id
-  FROM ranked
-  WHERE ranked.goes = 0
-  AND ranked.rests_on IS NOT NULL
-  UNION
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.rests_on AS rests_on
-  FROM held
-  JOIN checkpoints ON checkpoints.tenant = held.tenant
-  AND checkpoints.thread_id = held.thread_id
-  AND checkpoints.namespace = held.namespace
-  AND checkpoints.checkpoint_id = held.checkpoint_id
-  WHERE checkpoints.rests_on IS NOT NULL)
-SELECT positions.thread_id, positions.namespace, sum(positions.named) AS names,
-  sum(positions.going) AS going, sum(CASE
-  WHEN (positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0) THEN 1
-  ELSE 0 END) AS needless
-FROM (
-  SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-    each_position.namespace AS namespace, each_position.seq AS seq,
-    max(each_position.named) AS named, max(each_position.going) AS going,
-    max(each_position.state) AS state, max(each_position.built_on) AS built_on
-  FROM (
-    SELECT ranked.tenant AS tenant, ranked.thread_id AS thread_id, ranked.namespace AS namespace,
-      ranked.seq AS seq, 1 AS named, CASE
-    WHEN (ranked.goes != 0
-      AND ((ranked.tenant, ranked.thread_id, ranked.namespace, ranked.checkpoint_id) NOT IN (
-          SELECT held.tenant, held.thread_id, held.namespace, held.checkpoint_id
-          FROM held))) THEN 1
-    ELSE 0 END AS going, 0 AS state, 0 AS built_on
-    FROM ranked
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.kind IN ('snapshot', 'delta')
-    UNION ALL
-    SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-      deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-    FROM deltas
-    JOIN page ON deltas.tenant = page.tenant
-    AND deltas.thread_id = page.thread_id
-    AND deltas.namespace = page.namespace
-    WHERE deltas.base_seq IS NOT NULL) AS each_position
-  GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-    each_position.seq) AS positions
-GROUP BY positions.tenant, positions.thread_id, positions.namespace
-ORDER BY positions.thread_id, positions.namespace
-
--- log.many.list_stale(scope=namespace, after=True)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.thread_id >= ?
-AND (threads.thread_id > ?
-  OR threads.namespace > ?)
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= ?))
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.many.list_stale(scope=namespace, after=False)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= ?))
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.many.list_stale(scope=tenant, after=True)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id >= ?
-AND (threads.thread_id > ?
-  OR threads.namespace > ?)
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= ?))
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.many.list_stale(scope=tenant, after=False)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = ?
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= ?))
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.many.list_stale(scope=log, after=True)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND threads.thread_id >= ?
-AND (threads.thread_id > ?
-  OR threads.namespace > ?)
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= ?))
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.many.list_stale(scope=log, after=False)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= ?))
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.many.list_stale(scope=thread, after=True)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.thread_id >= ?
-AND (threads.thread_id > ?
-  OR threads.namespace > ?)
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= ?))
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.many.list_stale(scope=thread, after=False)
-SELECT threads.thread_id, threads.namespace, threads.next_seq, (
-  SELECT count(*) AS count_1
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) + (
-  SELECT count(*) AS count_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND deltas.kind IN ('entry')) AS going
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND (threads.deleted_at IS NULL
-  AND threads.updated_at < ?
-  AND NOT (EXISTS (
-      SELECT 1
-      FROM threads AS above
-      WHERE above.tenant = threads.tenant
-      AND above.thread_id = threads.thread_id
-      AND above.namespace != threads.namespace
-      AND above.namespace != '/'
-      AND above.namespace = substr(threads.namespace, ?, length(above.namespace))
-      AND above.deleted_at IS NULL
-      AND above.updated_at >= ?))
-  OR threads.expires_at <= ?
-  OR threads.deleted_at < ?)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.many.lock_listed(wait=True)
-UPDATE threads
-SET version=threads.version
-WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
-      each_listed.namespace AS namespace
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-        json_extract(each.value, '$[2]') AS namespace
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM listed)
-RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
-
--- log.many.lock_listed(wait=False)
-UPDATE threads
-SET version=threads.version
-WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
-      each_listed.namespace AS namespace
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-        json_extract(each.value, '$[2]') AS namespace
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM listed)
-RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
-
--- log.many.move_listed()
-UPDATE threads
-SET version=(threads.version + ?), epoch=(threads.epoch + ?)
-WHERE (threads.tenant, threads.thread_id, threads.namespace) IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
-      each_listed.namespace AS namespace
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-        json_extract(each.value, '$[2]') AS namespace
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.tenant, listed.thread_id, listed.namespace
-  FROM listed)
-
--- log.many.sweep_listed()
-DELETE FROM deltas
-WHERE (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) IN (
-  WITH found AS (
-    SELECT positions.tenant AS tenant, positions.thread_id AS thread_id,
-      positions.namespace AS namespace, positions.seq AS seq
-    FROM (
-      SELECT each_position.tenant AS tenant, each_position.thread_id AS thread_id,
-        each_position.namespace AS namespace, each_position.seq AS seq,
-        max(each_position.named) AS named, max(each_position.going) AS going,
-        max(each_position.state) AS state, max(each_position.built_on) AS built_on
-      FROM (
-        WITH listed AS MATERIALIZED (
-          SELECT each_listed.tenant AS tenant, each_listed.thread_id AS thread_id,
-            each_listed.namespace AS namespace
-          FROM (
-            SELECT json_extract(each.value, '$[0]') AS tenant, json_extract(each.value, '$[1]') AS thread_id,
-              json_extract(each.value, '$[2]') AS namespace
-            FROM json_each(?) AS each) AS each_listed)
-        SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-          checkpoints.namespace AS namespace, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
-          0 AS built_on
-        FROM checkpoints
-        JOIN listed ON checkpoints.tenant = listed.tenant
-        AND checkpoints.thread_id = listed.thread_id
-        AND checkpoints.namespace = listed.namespace
-        UNION ALL
-        SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-          deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-        FROM deltas
-        JOIN listed ON deltas.tenant = listed.tenant
-        AND deltas.thread_id = listed.thread_id
-        AND deltas.namespace = listed.namespace
-        WHERE deltas.kind IN ('snapshot', 'delta')
-        UNION ALL
-        SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-          deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state, 1 AS built_on
-        FROM deltas
-        JOIN listed ON deltas.tenant = listed.tenant
-        AND deltas.thread_id = listed.thread_id
-        AND deltas.namespace = listed.namespace
-        WHERE deltas.base_seq IS NOT NULL) AS each_position
-      GROUP BY each_position.tenant, each_position.thread_id, each_position.namespace,
-        each_position.seq) AS positions
-    WHERE positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0
-    LIMIT ?
-    OFFSET ?)
-  SELECT found.tenant, found.thread_id, found.namespace, found.seq
-  FROM found)
-
--- log.overview.list_logs(which=all, below=False, after=False)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.overview.list_logs(which=all, below=False, after=True)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND (threads.updated_at < ?
-  OR threads.updated_at = ?
-  AND (threads.thread_id, threads.namespace) > (?, ?))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.overview.list_logs(which=all, below=True, after=False)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.overview.list_logs(which=all, below=True, after=True)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND (threads.updated_at < ?
-  OR threads.updated_at = ?
-  AND (threads.thread_id, threads.namespace) > (?, ?))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.overview.list_logs(which=prefix, below=False, after=False)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id >= ?
-AND threads.thread_id < ?
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.overview.list_logs(which=prefix, below=False, after=True)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id >= ?
-AND threads.thread_id < ?
-AND (threads.updated_at < ?
-  OR threads.updated_at = ?
-  AND (threads.thread_id, threads.namespace) > (?, ?))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.overview.list_logs(which=prefix, below=True, after=False)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id >= ?
-AND threads.thread_id < ?
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.overview.list_logs(which=prefix, below=True, after=True)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id >= ?
-AND threads.thread_id < ?
-AND (threads.updated_at < ?
-  OR threads.updated_at = ?
-  AND (threads.thread_id, threads.namespace) > (?, ?))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.overview.list_logs(which=thread, below=False, after=False)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id = ?
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.overview.list_logs(which=thread, below=False, after=True)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id = ?
-AND (threads.updated_at < ?
-  OR threads.updated_at = ?
-  AND (threads.thread_id, threads.namespace) > (?, ?))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.overview.list_logs(which=thread, below=True, after=False)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id = ?
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.overview.list_logs(which=thread, below=True, after=True)
-SELECT threads.thread_id, threads.namespace, threads.head_id, threads.created_at, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (threads.head_id IS NOT NULL
-  OR (EXISTS (
-      SELECT 1
-      FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
-      AND deltas.kind IN ('entry'))))
-AND threads.thread_id = ?
-AND (threads.updated_at < ?
-  OR threads.updated_at = ?
-  AND (threads.thread_id, threads.namespace) > (?, ?))
-ORDER BY threads.updated_at DESC, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- log.overview.measure_logs()
+-- log.listing.measure_logs()
 WITH listed AS MATERIALIZED (
-  SELECT each_listed.thread_id AS thread_id, each_listed.namespace AS namespace
+  SELECT each_listed.log_id AS log_id
   FROM (
-    SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value, '$[1]') AS namespace
+    SELECT substr(?, 16 * each.key + 1, 16) AS log_id
     FROM json_each(?) AS each) AS each_listed)
-SELECT listed.thread_id, listed.namespace, (
+SELECT listed.log_id, (
   SELECT count(*) AS count_1
   FROM checkpoints
-  WHERE checkpoints.tenant = ?
-  AND checkpoints.thread_id = listed.thread_id
-  AND checkpoints.namespace = listed.namespace) AS checkpoints, (
+  WHERE checkpoints.log_id = listed.log_id) AS checkpoints, (
   SELECT coalesce(sum(checkpoints.raw_size), ?) AS coalesce_1
   FROM checkpoints
-  WHERE checkpoints.tenant = ?
-  AND checkpoints.thread_id = listed.thread_id
-  AND checkpoints.namespace = listed.namespace) AS raw_size, (
+  WHERE checkpoints.log_id = listed.log_id) AS raw_size, (
   SELECT coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3
   FROM checkpoints
-  WHERE checkpoints.tenant = ?
-  AND checkpoints.thread_id = listed.thread_id
-  AND checkpoints.namespace = listed.namespace) AS stored_size, (
+  WHERE checkpoints.log_id = listed.log_id) AS stored_size, (
   SELECT count(*) AS count_2
   FROM deltas
-  WHERE deltas.tenant = ?
-  AND deltas.thread_id = listed.thread_id
-  AND deltas.namespace = listed.namespace
+  WHERE deltas.log_id = listed.log_id
   AND deltas.kind IN ('entry')) AS entries
 FROM listed
 
--- log.removing.bury(scope=log)
-UPDATE threads
-SET version=(threads.version + ?), last_ordinal=0, epoch=(threads.epoch + ?), head_id=NULL,
-  previous_id=NULL, meta=?, forked_thread=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-AND threads.deleted_at IS NULL
-
--- log.removing.bury(scope=thread)
-UPDATE threads
-SET version=(threads.version + ?), last_ordinal=0, epoch=(threads.epoch + ?), head_id=NULL,
-  previous_id=NULL, meta=?, forked_thread=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.deleted_at IS NULL
-
--- log.removing.empty(table=checkpoints, scope=log)
-DELETE FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-
--- log.removing.empty(table=checkpoints, scope=thread)
-DELETE FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-
--- log.removing.empty(table=deltas, scope=log)
-DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-
--- log.removing.empty(table=deltas, scope=thread)
-DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-
--- log.removing.empty(table=entries, scope=log)
-DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.kind IN ('entry')
-
--- log.removing.empty(table=entries, scope=thread)
-DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.kind IN ('entry')
-
--- log.removing.lock_log()
-UPDATE threads
-SET version=threads.version
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at, version
-
--- log.removing.lock_thread()
-UPDATE threads
-SET version=threads.version
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-RETURNING namespace, next_seq, epoch, head_id, expires_at, deleted_at, version
-
--- log.removing.move_epoch()
-UPDATE threads
-SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=(
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.tenant = ?
-  AND checkpoints.thread_id = ?
-  AND checkpoints.namespace = ?
-  ORDER BY checkpoints.seq DESC
-  LIMIT ?
-  OFFSET ?)
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-
--- log.removing.read_head()
-SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, threads.expires_at,
-  threads.deleted_at, threads.version
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-
--- log.removing.read_words()
-SELECT deltas.seq, deltas.search_text
+-- log.pending_writes.read_writes()
+SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND (deltas.seq = ?
-  OR deltas.seq = (
-    SELECT min(checkpoints.seq) AS min_1
-    FROM checkpoints
-    WHERE checkpoints.tenant = ?
-    AND checkpoints.thread_id = ?
-    AND checkpoints.namespace = ?
-    AND checkpoints.seq > ?))
-ORDER BY deltas.seq
-
--- log.removing.remove_head()
-DELETE FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-
--- log.removing.remove_name()
-DELETE FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.checkpoint_id = ?
-AND NOT (EXISTS (
-    SELECT resting.seq
-    FROM checkpoints AS resting
-    WHERE resting.tenant = checkpoints.tenant
-    AND resting.thread_id = checkpoints.thread_id
-    AND resting.namespace = checkpoints.namespace
-    AND resting.rests_on = checkpoints.checkpoint_id))
-RETURNING seq
-
--- log.removing.remove_unneeded()
-DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.seq = ?
-AND deltas.kind IN ('snapshot', 'delta')
-AND NOT (EXISTS (
-    SELECT checkpoints.seq
-    FROM checkpoints
-    WHERE checkpoints.tenant = ?
-    AND checkpoints.thread_id = ?
-    AND checkpoints.namespace = ?
-    AND checkpoints.seq = ?))
-AND NOT (EXISTS (
-    SELECT child.seq
-    FROM deltas AS child
-    WHERE child.tenant = ?
-    AND child.thread_id = ?
-    AND child.namespace = ?
-    AND child.base_seq = ?))
-RETURNING base_seq, depth, status
-
--- log.removing.remove_writes()
-DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.kind IN ('write')
-AND deltas.entry_key >= ?
-AND deltas.entry_key < ?
-AND deltas.label = ?
-
--- log.removing.replace_words()
-UPDATE deltas
-SET search_text=?
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.seq = ?
-
--- log.removing.sweep_dead()
-DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.kind IN ('snapshot', 'delta')
-AND (deltas.seq NOT IN (
-    WITH RECURSIVE alive(seq, base_seq) AS (
-      SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
-      FROM deltas
-      JOIN checkpoints ON deltas.tenant = checkpoints.tenant
-      AND deltas.thread_id = checkpoints.thread_id
-      AND deltas.namespace = checkpoints.namespace
-      AND deltas.seq = checkpoints.seq
-      WHERE checkpoints.tenant = ?
-      AND checkpoints.thread_id = ?
-      AND checkpoints.namespace = ?
-      UNION ALL
-      SELECT base.seq AS seq, base.base_seq AS base_seq
-      FROM deltas AS base
-      JOIN alive ON base.seq = alive.base_seq
-      WHERE base.tenant = ?
-      AND base.thread_id = ?
-      AND base.namespace = ?)
-    SELECT alive.seq
-    FROM alive))
-
--- log.removing.sweep_writes()
-DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.kind IN ('write')
-AND deltas.stored_at < ?
-AND (deltas.label NOT IN (
-    SELECT checkpoints.checkpoint_id
-    FROM checkpoints
-    WHERE checkpoints.tenant = ?
-    AND checkpoints.thread_id = ?
-    AND checkpoints.namespace = ?))
-
--- log.resting.find_resting()
-SELECT checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.rests_on = ?
-ORDER BY checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
-
--- log.resting.list_resting()
-SELECT checkpoints.checkpoint_id, checkpoints.rests_on
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.rests_on IS NOT NULL
-
--- log.writes.list_below()
-SELECT threads.namespace, threads.head_id, threads.deleted_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND threads.thread_id = ?
-ORDER BY threads.namespace
-
--- log.writes.list_runs()
-SELECT checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.namespace >= ?
-AND checkpoints.namespace < ?
-AND checkpoints.run_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.run_id AS run_id
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS run_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.run_id
-  FROM listed)
-ORDER BY checkpoints.thread_id, checkpoints.namespace
-
--- log.writes.reach()
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, epoch, meta, created_at,
-    updated_at, expires_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (tenant, thread_id, namespace)
-DO UPDATE SET next_seq = (threads.next_seq + ?), updated_at = ?
-WHERE (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (threads.deleted_at IS NULL
-  OR threads.deleted_at < ?)
-RETURNING next_seq - ? AS seq
-
--- log.writes.read_writes()
-SELECT deltas.seq, deltas.status, deltas.codec, deltas.checksum, deltas.payload
-FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
 AND deltas.entry_key >= ?
 AND deltas.entry_key < ?
 AND deltas.label = ?
 ORDER BY deltas.seq
 
--- log.writes.read_writes_listed()
+-- log.pending_writes.read_writes_listed()
 WITH listed AS MATERIALIZED (
   SELECT each_listed.label AS label, each_listed.low AS low, each_listed.high AS high
   FROM (
     SELECT json_extract(each.value, '$[0]') AS label, json_extract(each.value, '$[1]') AS low,
       json_extract(each.value, '$[2]') AS high
     FROM json_each(?) AS each) AS each_listed)
-SELECT deltas.label, deltas.seq, deltas.status, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 JOIN listed ON deltas.entry_key >= listed.low
 AND deltas.entry_key < listed.high
 AND deltas.label = listed.label
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
--- log.writes.remove_names_listed()
-DELETE FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.checkpoint_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.checkpoint_id AS checkpoint_id
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS checkpoint_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.checkpoint_id
-  FROM listed)
+-- log.text_indexes.purge(index=deltas_search)
+INSERT INTO deltas_search(deltas_search)
+VALUES ('optimize')
 
--- log.writes.remove_writes_listed()
-DELETE FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.kind IN ('write')
-AND deltas.label IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.label AS label
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS label
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.label
-  FROM listed)
+-- log.text_indexes.purge(index=checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta)
+VALUES ('optimize')
 
--- rotation.statements.count_rows(table=deltas, scope=tenant)
+-- log.text_indexes.purge(index=store_items_search)
+INSERT INTO store_items_search(store_items_search)
+VALUES ('optimize')
+
+-- maintenance.copy.count_rows(table=threads, scope=tenant)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant = ?
+
+-- maintenance.copy.count_rows(table=threads, scope=all)
+SELECT count(*) AS count_1
+FROM threads
+WHERE threads.tenant != '~'
+
+-- maintenance.copy.count_rows(table=store_items, scope=tenant)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+
+-- maintenance.copy.count_rows(table=store_items, scope=all)
+SELECT count(*) AS count_1
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+
+-- maintenance.copy.insert_embedding(native=True)
+INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change,
+    signature, vector)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.insert_row(table=checkpoints)
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.insert_row(table=deltas)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, base_seq, depth, radix,
+    overwrites, codec, checksum, search_text, occurred_at, stored_at, signature, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.insert_row(table=threads)
+INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
+    head_id, previous_id, meta, forked_from, forked_seq, created_at, updated_at, active_at,
+    expires_at, deleted_at, signature)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.insert_row(table=store_items)
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- maintenance.copy.list_heads(scope=tenant, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace) > (?, ?)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_heads(scope=tenant, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant = ?
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_heads(scope=all, after=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant != '~'
+AND (threads.tenant, threads.thread_id, threads.namespace) > (?, ?, ?)
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_heads(scope=all, after=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.tenant != '~'
+ORDER BY threads.tenant, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_items(scope=tenant, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND (store_items.namespace, store_items."key") > (?, ?)
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_items(scope=tenant, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_items(scope=all, after=True)
+SELECT store_items.tenant, store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.list_items(scope=all, after=False)
+SELECT store_items.tenant, store_items.namespace, store_items."key"
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.namespace != '/~vectors/'
+AND store_items.namespace != '/~keys/'
+ORDER BY store_items.tenant, store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.copy.read_embeddings(native=True)
+SELECT embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
+  embeddings.model, embeddings.part, embeddings.dimensions, embeddings.change,
+  embeddings.signature, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+ORDER BY embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.copy.read_head()
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id,
+  threads.meta, threads.forked_from, threads.forked_seq, threads.created_at, threads.updated_at,
+  threads.active_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = ?
+
+-- maintenance.copy.read_item()
+SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.meta,
+  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
+  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- maintenance.copy.read_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at,
+  checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq > ?
+AND checkpoints.seq <= ?
+ORDER BY checkpoints.seq
+
+-- maintenance.copy.read_rows(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.entry_key, deltas.label,
+  deltas.base_seq, deltas.depth, deltas.radix, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.search_text, deltas.occurred_at, deltas.stored_at, deltas.signature, deltas.payload
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq > ?
+AND deltas.seq <= ?
+ORDER BY deltas.seq
+
+-- maintenance.log_positions.list_positions(table=checkpoints)
+SELECT checkpoints.seq, 0 AS stored
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq > ?
+ORDER BY checkpoints.seq
+LIMIT ?
+OFFSET ?
+
+-- maintenance.log_positions.list_positions(table=deltas)
+SELECT deltas.seq, length(deltas.payload) AS stored
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq > ?
+ORDER BY deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- maintenance.rotate_keys.count_rows(table=deltas, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -4491,7 +4214,7 @@ FROM (
   WHERE deltas.tenant = ?) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=deltas, scope=all)
+-- maintenance.rotate_keys.count_rows(table=deltas, scope=all)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
@@ -4502,7 +4225,7 @@ FROM (
   WHERE deltas.tenant != '~') AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=store_items, scope=tenant)
+-- maintenance.rotate_keys.count_rows(table=store_items, scope=tenant)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT store_items.codec AS codec, CASE
@@ -4518,7 +4241,7 @@ FROM (
     AND store_items.namespace < ?)) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_rows(table=store_items, scope=all)
+-- maintenance.rotate_keys.count_rows(table=store_items, scope=all)
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT store_items.codec AS codec, CASE
@@ -4534,80 +4257,86 @@ FROM (
     AND store_items.namespace < ?)) AS stored
 GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 
--- rotation.statements.count_vectors(scope=tenant)
+-- maintenance.rotate_keys.count_vectors(scope=tenant)
 SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant = ?
 
--- rotation.statements.count_vectors(scope=all)
+-- maintenance.rotate_keys.count_vectors(scope=all)
 SELECT count(*) AS count_1
 FROM embeddings
 WHERE embeddings.tenant != '~'
 
--- rotation.statements.drop_vectors(scope=tenant)
+-- maintenance.rotate_keys.delete_vectors(scope=tenant)
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 
--- rotation.statements.drop_vectors(scope=all)
+-- maintenance.rotate_keys.delete_vectors(scope=all)
 DELETE FROM embeddings
 WHERE embeddings.tenant != '~'
 
--- rotation.statements.grow_size()
+-- maintenance.rotate_keys.grow_size()
 UPDATE checkpoints
 SET stored_size=(checkpoints.stored_size + 45)
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
+WHERE checkpoints.log_id = ?
 AND checkpoints.seq = ?
 
--- rotation.statements.list_rows(table=deltas, scope=tenant, after=True)
-SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
+  deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
-FROM deltas
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
 WHERE deltas.tenant = ?
-AND (deltas.thread_id, deltas.namespace, deltas.seq) > (?, ?, ?)
-ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+AND (deltas.log_id, deltas.seq) > (?, ?)
+ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=deltas, scope=tenant, after=False)
-SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=False)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
+  deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
-FROM deltas
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
 WHERE deltas.tenant = ?
-ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=deltas, scope=all, after=True)
-SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=True)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
+  deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
-FROM deltas
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
 WHERE deltas.tenant != '~'
-AND (deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq) > (?, ?, ?, ?)
-ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+AND (deltas.log_id, deltas.seq) > (?, ?)
+ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=deltas, scope=all, after=False)
-SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.codec AS codec, CASE
+-- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=False)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
+  deltas.codec AS codec, CASE
 WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
-FROM deltas
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
 WHERE deltas.tenant != '~'
-ORDER BY deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq
+ORDER BY deltas.log_id, deltas.seq
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=store_items, scope=tenant, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.codec AS codec,
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=True)
+SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
@@ -4624,8 +4353,8 @@ ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=store_items, scope=tenant, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.codec AS codec,
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=False)
+SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
@@ -4641,8 +4370,8 @@ ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=store_items, scope=all, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.codec AS codec,
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=True)
+SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
@@ -4659,8 +4388,8 @@ ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.list_rows(table=store_items, scope=all, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.codec AS codec,
+-- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=False)
+SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
 WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
@@ -4676,17 +4405,15 @@ ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- rotation.statements.read_payloads()
+-- maintenance.rotate_keys.read_payloads()
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.seq >= ?
 AND deltas.seq <= ?
 ORDER BY deltas.seq
 
--- rotation.statements.read_values()
+-- maintenance.rotate_keys.read_values()
 SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.version,
   store_items.codec, store_items.checksum, store_items.value
 FROM store_items
@@ -4700,27 +4427,23 @@ AND (store_items.namespace, store_items."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- rotation.statements.reseal_delta(words=kept)
+-- maintenance.rotate_keys.reseal_delta(words=kept)
 UPDATE deltas
 SET codec=?, checksum=?, payload=?
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.seq = ?
 AND deltas.codec = ?
 AND deltas.checksum = ?
 
--- rotation.statements.reseal_delta(words=dropped)
+-- maintenance.rotate_keys.reseal_delta(words=dropped)
 UPDATE deltas
 SET codec=?, checksum=?, search_text=NULL, payload=?
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
+WHERE deltas.log_id = ?
 AND deltas.seq = ?
 AND deltas.codec = ?
 AND deltas.checksum = ?
 
--- rotation.statements.reseal_item(words=kept, fields=kept)
+-- maintenance.rotate_keys.reseal_item(words=kept, fields=kept)
 UPDATE store_items
 SET codec=?, checksum=?, value=?
 WHERE store_items.tenant = ?
@@ -4730,7 +4453,7 @@ AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
 
--- rotation.statements.reseal_item(words=kept, fields=dropped)
+-- maintenance.rotate_keys.reseal_item(words=kept, fields=dropped)
 UPDATE store_items
 SET codec=?, checksum=?, field_terms=?, value=?
 WHERE store_items.tenant = ?
@@ -4740,7 +4463,7 @@ AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
 
--- rotation.statements.reseal_item(words=dropped, fields=kept)
+-- maintenance.rotate_keys.reseal_item(words=dropped, fields=kept)
 UPDATE store_items
 SET codec=?, checksum=?, search_text=NULL, value=?
 WHERE store_items.tenant = ?
@@ -4750,7 +4473,7 @@ AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
 
--- rotation.statements.reseal_item(words=dropped, fields=dropped)
+-- maintenance.rotate_keys.reseal_item(words=dropped, fields=dropped)
 UPDATE store_items
 SET codec=?, checksum=?, search_text=NULL, field_terms=?, value=?
 WHERE store_items.tenant = ?
@@ -4760,1089 +4483,7 @@ AND store_items.version = ?
 AND store_items.codec = ?
 AND store_items.checksum = ?
 
--- search.checkpoints.read_found_checkpoints()
-SELECT checkpoints.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, checkpoints.namespace, deltas.search_text
-FROM checkpoints
-JOIN deltas ON deltas.tenant = checkpoints.tenant
-AND deltas.thread_id = checkpoints.thread_id
-AND deltas.namespace = checkpoints.namespace
-AND deltas.seq = checkpoints.seq
-WHERE checkpoints.tenant = ?
-AND (checkpoints.thread_id, checkpoints.namespace, checkpoints.seq) IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.thread_id AS thread_id, each_listed.namespace AS namespace,
-      each_listed.seq AS seq
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value,
-          '$[1]') AS namespace, json_extract(each.value, '$[2]') AS seq
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.thread_id, listed.namespace, CAST(listed.seq AS BIGINT) AS seq
-  FROM listed)
-
--- search.checkpoints.search_checkpoints(below=False, weighed=False)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  WHERE deltas.tenant = ?
-  AND deltas.namespace = ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
-best AS (
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
-  AND checkpoints.thread_id = ranked.thread_id
-  AND checkpoints.namespace = ranked.namespace
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
-    checkpoints.namespace DESC, checkpoints.seq DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=False, weighed=True)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  WHERE deltas.tenant = ?
-  AND deltas.namespace = ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
-best AS (
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
-  AND checkpoints.thread_id = ranked.thread_id
-  AND checkpoints.namespace = ranked.namespace
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
-    checkpoints.namespace DESC, checkpoints.seq DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.namespace, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
-FROM best
-JOIN deltas AS words ON words.tenant = best.tenant
-AND words.thread_id = best.thread_id
-AND words.namespace = best.namespace
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.tenant = best.tenant
-AND checkpoints.thread_id = best.thread_id
-AND checkpoints.namespace = best.namespace
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.tenant = best.tenant
-AND deltas.thread_id = best.thread_id
-AND deltas.namespace = best.namespace
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=True, weighed=False)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  WHERE deltas.tenant = ?
-  AND deltas.namespace >= ?
-  AND deltas.namespace < ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
-best AS (
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
-  AND checkpoints.thread_id = ranked.thread_id
-  AND checkpoints.namespace = ranked.namespace
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
-    checkpoints.namespace DESC, checkpoints.seq DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
-FROM best
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.checkpoints.search_checkpoints(below=True, weighed=True)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  WHERE deltas.tenant = ?
-  AND deltas.namespace >= ?
-  AND deltas.namespace < ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
-best AS (
-  SELECT checkpoints.tenant AS tenant, checkpoints.thread_id AS thread_id,
-    checkpoints.namespace AS namespace, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
-    ranked.bits AS bits
-  FROM ranked
-  JOIN checkpoints ON checkpoints.tenant = ranked.tenant
-  AND checkpoints.thread_id = ranked.thread_id
-  AND checkpoints.namespace = ranked.namespace
-  AND checkpoints.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, checkpoints.thread_id DESC,
-    checkpoints.namespace DESC, checkpoints.seq DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.thread_id, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.namespace, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
-FROM best
-JOIN deltas AS words ON words.tenant = best.tenant
-AND words.thread_id = best.thread_id
-AND words.namespace = best.namespace
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.tenant = best.tenant
-AND checkpoints.thread_id = best.thread_id
-AND checkpoints.namespace = best.namespace
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
-JOIN deltas ON deltas.tenant = best.tenant
-AND deltas.thread_id = best.thread_id
-AND deltas.namespace = best.namespace
-AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
-  best.seq DESC
-
--- search.counting.begin_counting()
-INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
-    updated_at, lifetime, value)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- search.counting.bump_vectors(removes=False)
-UPDATE store_items
-SET version=(store_items.version + ?), checksum=?, updated_at=?
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-RETURNING version
-
--- search.counting.bump_vectors(removes=True)
-UPDATE store_items
-SET version=(store_items.version + ?), checksum=?, updated_at=?, lifetime=(store_items.version + ?)
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-RETURNING version
-
--- search.counting.read_counter()
-SELECT store_items.value AS path, store_items.version, store_items.checksum AS nonce,
-  store_items.created_at AS born, store_items.lifetime AS removed
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-
--- search.counting.read_counters()
-SELECT store_items.value AS path, store_items.version, store_items.checksum AS nonce,
-  store_items.created_at AS born, store_items.lifetime AS removed
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND (store_items."key" >= ?
-  AND store_items."key" < ?
-  OR store_items."key" >= ?
-  AND store_items."key" < ?)
-
--- search.embeddings.count_vectors(below=False)
-SELECT count(*) AS count_1
-FROM (
-  SELECT 1 AS one
-  FROM embeddings
-  WHERE embeddings.tenant = ?
-  AND embeddings.namespace = ?
-  AND embeddings.model = ?
-  AND embeddings.dimensions = ?
-  LIMIT ?
-  OFFSET ?) AS some_vectors
-
--- search.embeddings.count_vectors(below=True)
-SELECT count(*) AS count_1
-FROM (
-  SELECT 1 AS one
-  FROM embeddings
-  WHERE embeddings.tenant = ?
-  AND embeddings.namespace >= ?
-  AND embeddings.namespace < ?
-  AND NOT (embeddings.namespace >= ?
-    AND embeddings.namespace < ?)
-  AND embeddings.model = ?
-  AND embeddings.dimensions = ?
-  LIMIT ?
-  OFFSET ?) AS some_vectors
-
--- search.embeddings.live_items()
-SELECT store_items.namespace AS namespace, store_items."key" AS "key"
-FROM store_items
-WHERE store_items.tenant = ?
-AND (store_items.namespace, store_items."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > ?)
-
--- search.embeddings.read_changes()
-SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
-  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at,
-  embeddings.change
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND (embeddings.change, embeddings.rowid) > (?, ?)
-AND embeddings.change >= ?
-AND (embeddings.model || '') = ?
-AND embeddings.dimensions + 0 = ?
-ORDER BY embeddings.change, embeddings.rowid
-LIMIT ?
-OFFSET ?
-
--- search.embeddings.read_positions(which=number)
-SELECT count(*) AS number
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings.model = ?
-AND embeddings.dimensions = ?
-AND embeddings.rowid >= ?
-AND embeddings.rowid <= ?
-
--- search.embeddings.read_positions(which=positions)
-SELECT embeddings.rowid AS row_at
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings.model = ?
-AND embeddings.dimensions = ?
-AND embeddings.rowid >= ?
-AND embeddings.rowid <= ?
-
--- search.embeddings.read_vectors(below=False)
-SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
-  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings.model = ?
-AND embeddings.dimensions = ?
-AND embeddings.rowid > ?
-ORDER BY embeddings.rowid
-LIMIT ?
-OFFSET ?
-
--- search.embeddings.read_vectors(below=True)
-SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
-  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace >= ?
-AND embeddings.namespace < ?
-AND NOT (embeddings.namespace >= ?
-  AND embeddings.namespace < ?)
-AND embeddings.model = ?
-AND embeddings.dimensions = ?
-AND (embeddings.namespace, embeddings.rowid) > (?, ?)
-ORDER BY embeddings.namespace, embeddings.rowid
-LIMIT ?
-OFFSET ?
-
--- search.entries.read_found_entries()
-SELECT deltas.thread_id, deltas.namespace, deltas.seq, deltas.entry_key, deltas.occurred_at,
-  deltas.stored_at, deltas.codec, deltas.checksum, deltas.search_text, deltas.payload
-FROM deltas
-WHERE deltas.tenant = ?
-AND (deltas.thread_id, deltas.namespace, deltas.seq) IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.thread_id AS thread_id, each_listed.namespace AS namespace,
-      each_listed.seq AS seq
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS thread_id, json_extract(each.value,
-          '$[1]') AS namespace, json_extract(each.value, '$[2]') AS seq
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.thread_id, listed.namespace, CAST(listed.seq AS BIGINT) AS seq
-  FROM listed)
-AND deltas.kind IN ('entry')
-
--- search.entries.search_entries(scope=namespace, weighed=False)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  WHERE deltas.tenant = ?
-  AND deltas.namespace = ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
-best AS (
-  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.tenant = ranked.tenant
-  AND deltas.thread_id = ranked.thread_id
-  AND deltas.namespace = ranked.namespace
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
-FROM best
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=namespace, weighed=True)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  WHERE deltas.tenant = ?
-  AND deltas.namespace = ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
-best AS (
-  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.tenant = ranked.tenant
-  AND deltas.thread_id = ranked.thread_id
-  AND deltas.namespace = ranked.namespace
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND deltas.kind IN ('entry')
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening,
-  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
-  whole.search_text, whole.payload
-FROM best
-JOIN deltas ON deltas.tenant = best.tenant
-AND deltas.thread_id = best.thread_id
-AND deltas.namespace = best.namespace
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas AS whole ON whole.tenant = best.tenant
-AND whole.thread_id = best.thread_id
-AND whole.namespace = best.namespace
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=log, weighed=False)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  WHERE deltas.tenant = ?
-  AND deltas.namespace = ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
-best AS (
-  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.tenant = ranked.tenant
-  AND deltas.thread_id = ranked.thread_id
-  AND deltas.namespace = ranked.namespace
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND deltas.kind IN ('entry')
-  AND threads.thread_id = ?
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
-FROM best
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.entries.search_entries(scope=log, weighed=True)
-WITH hits AS (
-  SELECT terms.value AS term, deltas.tenant AS tenant, deltas.thread_id AS thread_id,
-    deltas.namespace AS namespace, deltas.seq AS seq
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN deltas_search ON deltas_search MATCH terms.value
-  CROSS
-  JOIN deltas ON deltas.rowid = deltas_search.rowid
-  WHERE deltas.tenant = ?
-  AND deltas.namespace = ?),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.tenant AS tenant, hits.thread_id AS thread_id, hits.namespace AS namespace,
-    hits.seq AS seq, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.tenant, hits.thread_id, hits.namespace, hits.seq),
-best AS (
-  SELECT deltas.tenant AS tenant, deltas.thread_id AS thread_id, deltas.namespace AS namespace,
-    deltas.seq AS seq, deltas.stored_at AS stored_at, ranked.bits AS bits
-  FROM ranked
-  JOIN deltas ON deltas.tenant = ranked.tenant
-  AND deltas.thread_id = ranked.thread_id
-  AND deltas.namespace = ranked.namespace
-  AND deltas.seq = ranked.seq
-  JOIN threads ON threads.tenant = ranked.tenant
-  AND threads.thread_id = ranked.thread_id
-  AND threads.namespace = ranked.namespace
-  WHERE threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > ?)
-  AND deltas.kind IN ('entry')
-  AND threads.thread_id = ?
-  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, deltas.thread_id DESC
-  LIMIT ?
-  OFFSET ?)
-SELECT best.thread_id, best.namespace, best.seq, CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening,
-  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
-  whole.search_text, whole.payload
-FROM best
-JOIN deltas ON deltas.tenant = best.tenant
-AND deltas.thread_id = best.thread_id
-AND deltas.namespace = best.namespace
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas AS whole ON whole.tenant = best.tenant
-AND whole.thread_id = best.thread_id
-AND whole.namespace = best.namespace
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
-
--- search.items.narrowed_items(below=False)
-WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
-  FROM store_items_search
-  CROSS
-  JOIN store_items ON store_items.rowid = store_items_search.rowid
-  WHERE store_items_search MATCH ?)
-SELECT within.namespace, within."key"
-FROM within
-LIMIT ?
-OFFSET ?
-
--- search.items.narrowed_items(below=True)
-WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
-  FROM store_items_search
-  CROSS
-  JOIN store_items ON store_items.rowid = store_items_search.rowid
-  WHERE store_items_search MATCH ?)
-SELECT within.namespace, within."key"
-FROM within
-LIMIT ?
-OFFSET ?
-
--- search.items.search_items(below=False, weighed=False)
-WITH hits AS (
-  SELECT terms.value AS term, store_items_search.rowid AS row_at
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.row_at),
-best AS (
-  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
-    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
-  FROM ranked
-  JOIN store_items ON store_items.rowid = ranked.row_at
-  WHERE store_items.expires_at IS NULL
-  OR store_items.expires_at > ?
-  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
-  LIMIT ?
-  OFFSET ?)
-SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
-FROM best
-ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
-
--- search.items.search_items(below=False, weighed=True)
-WITH hits AS (
-  SELECT terms.value AS term, store_items_search.rowid AS row_at
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.row_at),
-best AS (
-  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
-    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
-  FROM ranked
-  JOIN store_items ON store_items.rowid = ranked.row_at
-  WHERE store_items.expires_at IS NULL
-  OR store_items.expires_at > ?
-  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
-  LIMIT ?
-  OFFSET ?)
-SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening,
-  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
-  whole.expires_at, whole.lifetime, whole.value
-FROM best
-JOIN store_items ON store_items.rowid = best.row_at LEFT OUTER
-JOIN store_items AS whole ON whole.tenant = store_items.tenant
-AND whole.namespace = store_items.namespace
-AND whole."key" = store_items."key"
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
-
--- search.items.search_items(below=True, weighed=False)
-WITH hits AS (
-  SELECT terms.value AS term, store_items_search.rowid AS row_at
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.row_at),
-best AS (
-  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
-    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
-  FROM ranked
-  JOIN store_items ON store_items.rowid = ranked.row_at
-  WHERE (store_items.expires_at IS NULL
-    OR store_items.expires_at > ?)
-  AND NOT (store_items.namespace >= ?
-    AND store_items.namespace < ?)
-  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
-  LIMIT ?
-  OFFSET ?)
-SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score
-FROM best
-ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
-
--- search.items.search_items(below=True, weighed=True)
-WITH hits AS (
-  SELECT terms.value AS term, store_items_search.rowid AS row_at
-  FROM json_each(?) AS terms
-  CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
-found AS (
-  SELECT hits.term AS term, count(*) AS occurrences
-  FROM hits
-  GROUP BY hits.term),
-worth AS (
-  SELECT found.term AS term, CASE
-  WHEN (found.occurrences < 2) THEN 20
-  WHEN (found.occurrences < 4) THEN 19
-  WHEN (found.occurrences < 8) THEN 18
-  WHEN (found.occurrences < 16) THEN 17
-  WHEN (found.occurrences < 32) THEN 16
-  WHEN (found.occurrences < 64) THEN 15
-  WHEN (found.occurrences < 128) THEN 14
-  WHEN (found.occurrences < 256) THEN 13
-  WHEN (found.occurrences < 512) THEN 12
-  WHEN (found.occurrences < 1024) THEN 11
-  WHEN (found.occurrences < 2048) THEN 10
-  WHEN (found.occurrences < 4096) THEN 9
-  WHEN (found.occurrences < 8192) THEN 8
-  WHEN (found.occurrences < 16384) THEN 7
-  WHEN (found.occurrences < 32768) THEN 6
-  WHEN (found.occurrences < 65536) THEN 5
-  WHEN (found.occurrences < 131072) THEN 4
-  WHEN (found.occurrences < 262144) THEN 3
-  WHEN (found.occurrences < 524288) THEN 2
-  WHEN (found.occurrences < 1048576) THEN 1
-  ELSE 1 END AS bits
-  FROM found),
-ranked AS (
-  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
-  FROM hits
-  JOIN worth ON worth.term = hits.term
-  GROUP BY hits.row_at),
-best AS (
-  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
-    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
-  FROM ranked
-  JOIN store_items ON store_items.rowid = ranked.row_at
-  WHERE (store_items.expires_at IS NULL
-    OR store_items.expires_at > ?)
-  AND NOT (store_items.namespace >= ?
-    AND store_items.namespace < ?)
-  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
-  LIMIT ?
-  OFFSET ?)
-SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
-      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening,
-  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
-  whole.expires_at, whole.lifetime, whole.value
-FROM best
-JOIN store_items ON store_items.rowid = best.row_at LEFT OUTER
-JOIN store_items AS whole ON whole.tenant = store_items.tenant
-AND whole.namespace = store_items.namespace
-AND whole."key" = store_items."key"
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
-ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
-
--- space.measuring.count_threads()
+-- maintenance.space.count_threads()
 SELECT count(DISTINCT threads.thread_id) AS count_1
 FROM threads
 WHERE threads.tenant = ?
@@ -5853,22 +4494,29 @@ AND (threads.head_id IS NOT NULL
   OR (EXISTS (
       SELECT 1
       FROM deltas
-      WHERE deltas.tenant = threads.tenant
-      AND deltas.thread_id = threads.thread_id
-      AND deltas.namespace = threads.namespace
+      WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
 
--- space.measuring.counts_pages()
+-- maintenance.space.counts_pages()
 SELECT count(*)
 FROM pragma_module_list
 WHERE name = 'dbstat'
 
--- space.measuring.file_pages()
-SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
-FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s,
-  pragma_auto_vacuum AS a
+-- maintenance.space.measure_checkpoints()
+SELECT count(*) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN ?
+    ELSE ? END), ?) AS whole, coalesce(sum(checkpoints.raw_size), ?) AS raw_bytes,
+  coalesce(sum(checkpoints.stored_size), ?) AS stored_bytes
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
 
--- space.measuring.measure_items()
+-- maintenance.space.measure_items()
 SELECT count(*) AS entries, coalesce(sum(CASE
     WHEN (store_items.expires_at IS NULL
       OR store_items.expires_at > ?) THEN ?
@@ -5883,7 +4531,7 @@ WHERE store_items.tenant = ?
 AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 
--- space.measuring.measure_kinds()
+-- maintenance.space.measure_kinds()
 SELECT deltas.kind, count(*) AS entries, sum(length(deltas.payload)) AS payload_bytes,
   count(deltas.search_text) AS texts, coalesce(sum(length(CAST(deltas.search_text AS BLOB))),
     ?) AS text_bytes
@@ -5892,42 +4540,52 @@ WHERE deltas.tenant = ?
 GROUP BY deltas.kind
 ORDER BY deltas.kind
 
--- space.measuring.measure_logs()
-SELECT held.thread_id, held.namespace, held.entries, held.held, count(*) OVER () AS logs
+-- maintenance.space.measure_logs()
+SELECT threads.thread_id, threads.namespace, held.entries, held.held, count(*) OVER () AS logs
 FROM (
-  SELECT deltas.thread_id AS thread_id, deltas.namespace AS namespace, count(*) AS entries,
+  SELECT deltas.log_id AS log_id, count(*) AS entries,
     sum(length(deltas.payload)) + coalesce(sum(length(CAST(deltas.search_text AS BLOB))), ?) AS held
   FROM deltas
   WHERE deltas.tenant = ?
-  GROUP BY deltas.thread_id, deltas.namespace) AS held
-ORDER BY held.held DESC, held.thread_id, held.namespace
+  GROUP BY deltas.log_id) AS held
+JOIN threads ON threads.log_id = held.log_id
+ORDER BY held.held DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
--- space.measuring.measure_names()
-SELECT count(*) AS checkpoints, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('snapshot')) THEN ?
-    ELSE ? END), ?) AS whole, coalesce(sum(checkpoints.raw_size), ?) AS raw_bytes,
-  coalesce(sum(checkpoints.stored_size), ?) AS stored_bytes
-FROM checkpoints
-JOIN deltas ON deltas.tenant = checkpoints.tenant
-AND deltas.thread_id = checkpoints.thread_id
-AND deltas.namespace = checkpoints.namespace
-AND deltas.seq = checkpoints.seq
-JOIN threads ON threads.tenant = checkpoints.tenant
-AND threads.thread_id = checkpoints.thread_id
-AND threads.namespace = checkpoints.namespace
-WHERE checkpoints.tenant = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-
--- space.measuring.measure_vectors()
+-- maintenance.space.measure_vectors()
 SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), ?) AS numbers
 FROM embeddings
 WHERE embeddings.tenant = ?
 
--- space.measuring.sizes(exact=True)
+-- maintenance.space.merge_step(what=changes)
+SELECT total_changes() AS changes
+
+-- maintenance.space.merge_step(what=start deltas_search)
+INSERT INTO deltas_search(deltas_search, rank)
+VALUES ('merge', -500)
+
+-- maintenance.space.merge_step(what=start checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('merge', -500)
+
+-- maintenance.space.merge_step(what=start store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('merge', -500)
+
+-- maintenance.space.merge_step(what=merge deltas_search)
+INSERT INTO deltas_search(deltas_search, rank)
+VALUES ('merge', 500)
+
+-- maintenance.space.merge_step(what=merge checkpoints_meta)
+INSERT INTO checkpoints_meta(checkpoints_meta, rank)
+VALUES ('merge', 500)
+
+-- maintenance.space.merge_step(what=merge store_items_search)
+INSERT INTO store_items_search(store_items_search, rank)
+VALUES ('merge', 500)
+
+-- maintenance.space.sizes(exact=True)
 SELECT pages.name AS name, coalesce(made.tbl_name, pages.name) AS owner, coalesce(made.type,
     'table') AS kind, pages.bytes AS bytes
 FROM (
@@ -5936,78 +4594,80 @@ FROM (
   GROUP BY name) AS pages LEFT
 JOIN sqlite_schema AS made ON made.name = pages.name
 
--- space.measuring.sizes(exact=False)
+-- maintenance.space.sizes(exact=False)
 SELECT 'threads' AS name, 'threads' AS owner, 'table' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
-        0) + coalesce(length(namespace), 0) + coalesce(length(next_seq), 0) + coalesce(length(version),
-        0) + coalesce(length(last_ordinal), 0) + coalesce(length(epoch), 0) + coalesce(length(head_id),
-        0) + coalesce(length(previous_id), 0) + coalesce(length(meta),
-        0) + coalesce(length(forked_thread), 0) + coalesce(length(forked_seq),
+  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(tenant),
+        0) + coalesce(length(thread_id), 0) + coalesce(length(namespace), 0) + coalesce(length(next_seq),
+        0) + coalesce(length(version), 0) + coalesce(length(last_ordinal), 0) + coalesce(length(epoch),
+        0) + coalesce(length(head_id), 0) + coalesce(length(previous_id), 0) + coalesce(length(meta),
+        0) + coalesce(length(forked_from), 0) + coalesce(length(forked_seq),
         0) + coalesce(length(created_at), 0) + coalesce(length(updated_at),
-        0) + coalesce(length(expires_at), 0) + coalesce(length(deleted_at), 0) + 16), 0) AS bytes
+        0) + coalesce(length(active_at), 0) + coalesce(length(expires_at),
+        0) + coalesce(length(deleted_at), 0) + coalesce(length(signature), 0) + 16), 0) AS bytes
 FROM threads
 UNION ALL
 SELECT 'pk_threads' AS name, 'threads' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
-        0) + coalesce(length(namespace), 0) + 16), 0) AS bytes
+  coalesce(sum(coalesce(length(log_id), 0) + 16), 0) AS bytes
 FROM threads
 UNION ALL
 SELECT 'ix_threads_expires_at' AS name, 'threads' AS owner, 'index' AS kind,
   coalesce(sum(coalesce(length(expires_at), 0) + 16), 0) AS bytes
 FROM threads
 UNION ALL
-SELECT 'ix_threads_tenant_namespace_thread_id' AS name, 'threads' AS owner, 'index' AS kind,
+SELECT 'ix_threads_tenant_active_at' AS name, 'threads' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(active_at), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'ix_threads_tenant_namespace_active_at' AS name, 'threads' AS owner, 'index' AS kind,
   coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace),
-        0) + coalesce(length(thread_id), 0) + 16), 0) AS bytes
+        0) + coalesce(length(active_at), 0) + 16), 0) AS bytes
+FROM threads
+UNION ALL
+SELECT 'ix_threads_tenant_thread_id_namespace' AS name, 'threads' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
+        0) + coalesce(length(namespace), 0) + 16), 0) AS bytes
 FROM threads
 UNION ALL
 SELECT 'checkpoints' AS name, 'checkpoints' AS owner, 'table' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
-        0) + coalesce(length(namespace), 0) + coalesce(length(checkpoint_id),
-        0) + coalesce(length(parent_id), 0) + coalesce(length(seq), 0) + coalesce(length(run_id),
+  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(seq), 0) + coalesce(length(tenant),
+        0) + coalesce(length(checkpoint_id), 0) + coalesce(length(parent_id),
+        0) + coalesce(length(ordinal), 0) + coalesce(length(rests_on), 0) + coalesce(length(run_id),
         0) + coalesce(length(meta), 0) + coalesce(length(raw_size), 0) + coalesce(length(stored_size),
         0) + coalesce(length(occurred_at), 0) + coalesce(length(created_at),
-        0) + coalesce(length(ordinal), 0) + coalesce(length(rests_on), 0) + 16), 0) AS bytes
+        0) + coalesce(length(signature), 0) + 16), 0) AS bytes
 FROM checkpoints
 UNION ALL
 SELECT 'pk_checkpoints' AS name, 'checkpoints' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
-        0) + coalesce(length(namespace), 0) + coalesce(length(checkpoint_id), 0) + 16), 0) AS bytes
+  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(seq), 0) + 16), 0) AS bytes
 FROM checkpoints
 UNION ALL
 SELECT 'ix_checkpoints_rests_on' AS name, 'checkpoints' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
-        0) + coalesce(length(namespace), 0) + coalesce(length(rests_on), 0) + 16), 0) AS bytes
+  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(rests_on), 0) + 16), 0) AS bytes
 FROM checkpoints
 UNION ALL
 SELECT 'ix_checkpoints_run_id' AS name, 'checkpoints' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(run_id),
-        0) + coalesce(length(thread_id), 0) + 16), 0) AS bytes
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(run_id), 0) + 16), 0) AS bytes
 FROM checkpoints
 UNION ALL
-SELECT 'uq_checkpoints_tenant_thread_id_namespace_seq' AS name, 'checkpoints' AS owner,
-  'index' AS kind, coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
-        0) + coalesce(length(namespace), 0) + coalesce(length(seq), 0) + 16), 0) AS bytes
+SELECT 'uq_checkpoints_log_id_checkpoint_id' AS name, 'checkpoints' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(checkpoint_id), 0) + 16), 0) AS bytes
 FROM checkpoints
 UNION ALL
-SELECT 'deltas' AS name, 'deltas' AS owner, 'table' AS kind, coalesce(sum(coalesce(length(tenant),
-        0) + coalesce(length(thread_id), 0) + coalesce(length(namespace), 0) + coalesce(length(seq),
-        0) + coalesce(length(kind), 0) + coalesce(length(entry_key), 0) + coalesce(length(parent_seq),
-        0) + coalesce(length(base_seq), 0) + coalesce(length(depth), 0) + coalesce(length(since_bytes),
-        0) + coalesce(length(raw_size), 0) + coalesce(length(codec), 0) + coalesce(length(checksum),
-        0) + coalesce(length(label), 0) + coalesce(length(sort_key), 0) + coalesce(length(status),
-        0) + coalesce(length(search_text), 0) + coalesce(length(occurred_at),
-        0) + coalesce(length(stored_at), 0) + coalesce(length(payload), 0) + 16), 0) AS bytes
+SELECT 'deltas' AS name, 'deltas' AS owner, 'table' AS kind, coalesce(sum(coalesce(length(log_id),
+        0) + coalesce(length(seq), 0) + coalesce(length(tenant), 0) + coalesce(length(kind),
+        0) + coalesce(length(entry_key), 0) + coalesce(length(label), 0) + coalesce(length(base_seq),
+        0) + coalesce(length(depth), 0) + coalesce(length(radix), 0) + coalesce(length(overwrites),
+        0) + coalesce(length(codec), 0) + coalesce(length(checksum), 0) + coalesce(length(search_text),
+        0) + coalesce(length(occurred_at), 0) + coalesce(length(stored_at),
+        0) + coalesce(length(signature), 0) + coalesce(length(payload), 0) + 16), 0) AS bytes
 FROM deltas
 UNION ALL
 SELECT 'pk_deltas' AS name, 'deltas' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
-        0) + coalesce(length(namespace), 0) + coalesce(length(seq), 0) + 16), 0) AS bytes
+  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(seq), 0) + 16), 0) AS bytes
 FROM deltas
 UNION ALL
 SELECT 'ix_deltas_base_seq' AS name, 'deltas' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(thread_id),
-        0) + coalesce(length(namespace), 0) + coalesce(length(base_seq), 0) + 16), 0) AS bytes
+  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(base_seq), 0) + 16), 0) AS bytes
 FROM deltas
 UNION ALL
 SELECT 'store_items' AS name, 'store_items' AS owner, 'table' AS kind,
@@ -6016,7 +4676,8 @@ SELECT 'store_items' AS name, 'store_items' AS owner, 'table' AS kind,
         0) + coalesce(length(checksum), 0) + coalesce(length(search_text),
         0) + coalesce(length(field_terms), 0) + coalesce(length(created_at),
         0) + coalesce(length(updated_at), 0) + coalesce(length(expires_at),
-        0) + coalesce(length(lifetime), 0) + coalesce(length(value), 0) + 16), 0) AS bytes
+        0) + coalesce(length(lifetime), 0) + coalesce(length(signature), 0) + coalesce(length(value),
+        0) + 16), 0) AS bytes
 FROM store_items
 UNION ALL
 SELECT 'pk_store_items' AS name, 'store_items' AS owner, 'index' AS kind,
@@ -6036,8 +4697,8 @@ UNION ALL
 SELECT 'embeddings' AS name, 'embeddings' AS owner, 'table' AS kind,
   coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
         0) + coalesce(length(field), 0) + coalesce(length(model), 0) + coalesce(length(part),
-        0) + coalesce(length(dimensions), 0) + coalesce(length(change), 0) + coalesce(length(vector),
-        0) + 16), 0) AS bytes
+        0) + coalesce(length(dimensions), 0) + coalesce(length(change), 0) + coalesce(length(signature),
+        0) + coalesce(length(vector), 0) + 16), 0) AS bytes
 FROM embeddings
 UNION ALL
 SELECT 'pk_embeddings' AS name, 'embeddings' AS owner, 'index' AS kind,
@@ -6060,49 +4721,1459 @@ UNION ALL
 SELECT 'store_items_search_data', 'store_items', 'index', coalesce(sum(length(block)), 0)
 FROM store_items_search_data
 
--- space.reclaiming.step(what=changes)
-SELECT total_changes() AS changes
+-- maintenance.verify.database.count_positions(scope=tenant)
+SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
+FROM threads
+WHERE threads.tenant = ?
 
--- space.reclaiming.step(what=give)
-PRAGMA incremental_vacuum(500)
+-- maintenance.verify.database.count_positions(scope=thread)
+SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
 
--- space.reclaiming.step(what=incremental)
-PRAGMA auto_vacuum = INCREMENTAL
+-- maintenance.verify.database.find_storage_faults(which=pages)
+SELECT integrity_check AS fault
+FROM pragma_integrity_check(100)
+WHERE integrity_check <> 'ok'
 
--- space.reclaiming.step(what=whole)
-VACUUM
+-- maintenance.verify.database.find_storage_faults(which=references)
+SELECT count(*) || ' rows of ' || "table" || ' refer to rows of ' || "parent" || ' that are not there' AS fault
+FROM pragma_foreign_key_check
+WHERE "parent" NOT IN ('threads', 'store_items')
+GROUP BY "table", "parent"
 
--- space.reclaiming.step(what=patience)
-PRAGMA busy_timeout = 100
+-- maintenance.verify.database.list_logs(scope=tenant, after=True)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+AND (threads.thread_id, threads.namespace, threads.log_id) > (?, ?, ?)
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT ?
+OFFSET ?
 
--- space.reclaiming.step(what=log)
-PRAGMA wal_checkpoint(TRUNCATE)
+-- maintenance.verify.database.list_logs(scope=tenant, after=False)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT ?
+OFFSET ?
 
--- space.reclaiming.step(what=start deltas_search)
+-- maintenance.verify.database.list_logs(scope=thread, after=True)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND (threads.thread_id, threads.namespace, threads.log_id) > (?, ?, ?)
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.database.list_logs(scope=thread, after=False)
+SELECT threads.thread_id, threads.namespace, threads.log_id, threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+ORDER BY threads.thread_id, threads.namespace, threads.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.database.list_orphans(table=checkpoints)
+SELECT checkpoints.log_id, count(*) AS orphans, count(threads.log_id) AS strays
+FROM checkpoints LEFT OUTER
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = ?
+AND (threads.log_id IS NULL
+  OR threads.tenant != checkpoints.tenant)
+GROUP BY checkpoints.log_id
+ORDER BY checkpoints.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.database.list_orphans(table=deltas)
+SELECT deltas.log_id, count(*) AS orphans, count(threads.log_id) AS strays
+FROM deltas LEFT OUTER
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE deltas.tenant = ?
+AND (threads.log_id IS NULL
+  OR threads.tenant != deltas.tenant)
+GROUP BY deltas.log_id
+ORDER BY deltas.log_id
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.database.next_tenant_of_items(after=True)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+AND store_items.tenant > ?
+
+-- maintenance.verify.database.next_tenant_of_items(after=False)
+SELECT min(store_items.tenant) AS tenant
+FROM store_items
+WHERE store_items.tenant != '~'
+
+-- maintenance.verify.database.next_tenant_of_logs(after=True)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+WHERE threads.tenant > ?
+
+-- maintenance.verify.database.next_tenant_of_logs(after=False)
+SELECT min(threads.tenant) AS tenant
+FROM threads
+
+-- maintenance.verify.items.count_items()
+SELECT count(*) AS items
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+
+-- maintenance.verify.items.list_items(after=True)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS numbers
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND store_items.namespace >= ?
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.items.list_items(after=False)
+SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
+  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS numbers
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.items.list_last_changes()
+SELECT embeddings.namespace, max(embeddings.change) AS last_change
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace > ?
+GROUP BY embeddings.namespace
+ORDER BY embeddings.namespace
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.items.list_orphans()
+SELECT embeddings.namespace, embeddings."key", count(*) AS orphans
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND NOT (EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.tenant = embeddings.tenant
+    AND store_items.namespace = embeddings.namespace
+    AND store_items."key" = embeddings."key"))
+GROUP BY embeddings.namespace, embeddings."key"
+ORDER BY embeddings.namespace, embeddings."key"
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.items.read_items()
+SELECT store_items."key", store_items.version, store_items.codec, store_items.checksum,
+  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
+WHEN (CASE
+  WHEN (json_valid(store_items.meta) = 0) THEN 0
+  WHEN (json_type(store_items.meta) = 'object') THEN 1
+  ELSE 0 END = 1) THEN store_items.meta END AS meta
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" >= ?
+AND store_items."key" <= ?
+ORDER BY store_items."key"
+
+-- maintenance.verify.items.read_vectors(native=True)
+SELECT embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" >= ?
+AND embeddings."key" <= ?
+ORDER BY embeddings."key", embeddings.field, embeddings.model, embeddings.part
+
+-- maintenance.verify.logs.list_names_without_state()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq >= ?
+AND checkpoints.seq <= ?
+AND NOT (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = checkpoints.log_id
+    AND deltas.seq = checkpoints.seq
+    AND deltas.kind IN ('snapshot', 'delta')))
+ORDER BY checkpoints.seq
+LIMIT ?
+OFFSET ?
+
+-- maintenance.verify.logs.read_chain()
+WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
+  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
+  FROM deltas
+  WHERE deltas.log_id = ?
+  AND deltas.seq = ?
+  UNION ALL
+  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
+    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
+  chain.payload
+FROM chain
+ORDER BY chain.seq
+
+-- maintenance.verify.logs.read_head()
+SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
+  threads.created_at, threads.updated_at, threads.active_at, threads.expires_at,
+  threads.forked_from, threads.forked_seq, threads.tenant, threads.thread_id, threads.namespace,
+  CASE
+WHEN (json_valid(threads.meta) = 0) THEN 0
+WHEN (json_type(threads.meta) = 'object') THEN 1
+ELSE 0 END AS meta_readable, (
+  SELECT max(deltas.seq) AS max_1
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id) AS last_row, (
+  SELECT max(deltas.seq) AS max_2
+  FROM deltas
+  WHERE deltas.log_id = threads.log_id
+  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
+  SELECT max(checkpoints.seq) AS max_3
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id) AS last_name, (
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = threads.log_id
+  AND checkpoints.seq = (
+    SELECT max(later.seq) AS max_4
+    FROM checkpoints AS later
+    WHERE later.log_id = checkpoints.log_id)) AS newest_id
+FROM threads
+WHERE threads.log_id = ?
+
+-- maintenance.verify.logs.read_lineage()
+SELECT checkpoints.seq, parent.seq AS parent_at
+FROM checkpoints LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
+AND parent.checkpoint_id = checkpoints.parent_id
+WHERE checkpoints.log_id = ?
+ORDER BY checkpoints.seq
+
+-- maintenance.verify.logs.read_name()
+SELECT checkpoints.checkpoint_id
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq = ?
+
+-- maintenance.verify.logs.read_rows()
+SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.radix, deltas.codec,
+  deltas.checksum, deltas.overwrites, deltas.entry_key, deltas.label, deltas.occurred_at,
+  deltas.stored_at, deltas.tenant, checkpoints.tenant AS named_tenant, checkpoints.checkpoint_id,
+  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.run_id, checkpoints.occurred_at AS named_occurred_at,
+  checkpoints.created_at AS named_created_at, CASE
+WHEN (json_valid(checkpoints.meta) = 0) THEN 0
+WHEN (json_type(checkpoints.meta) = 'object') THEN 1
+ELSE 0 END AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
+  parent.seq AS parent_at, (
+  SELECT max(child.seq) AS max_1
+  FROM deltas AS child
+  WHERE child.log_id = deltas.log_id
+  AND child.base_seq = deltas.seq) AS last_use, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq LEFT OUTER
+JOIN deltas AS base ON base.log_id = deltas.log_id
+AND base.seq = deltas.base_seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = checkpoints.log_id
+AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
+JOIN checkpoints AS under ON under.log_id = checkpoints.log_id
+AND under.checkpoint_id = checkpoints.rests_on
+WHERE deltas.log_id = ?
+AND deltas.seq >= ?
+AND deltas.seq <= ?
+ORDER BY deltas.seq
+
+-- maintenance.verify.text_indexes.compare_with_rows(index=deltas_search)
 INSERT INTO deltas_search(deltas_search, rank)
-VALUES ('merge', -500)
+VALUES ('integrity-check', 1)
 
--- space.reclaiming.step(what=start checkpoints_meta)
+-- maintenance.verify.text_indexes.compare_with_rows(index=checkpoints_meta)
 INSERT INTO checkpoints_meta(checkpoints_meta, rank)
-VALUES ('merge', -500)
+VALUES ('integrity-check', 1)
 
--- space.reclaiming.step(what=start store_items_search)
+-- maintenance.verify.text_indexes.compare_with_rows(index=store_items_search)
 INSERT INTO store_items_search(store_items_search, rank)
-VALUES ('merge', -500)
+VALUES ('integrity-check', 1)
 
--- space.reclaiming.step(what=merge deltas_search)
-INSERT INTO deltas_search(deltas_search, rank)
-VALUES ('merge', 500)
+-- maintenance.verify.text_indexes.find_missed(index=deltas_search)
+SELECT deltas.seq AS seq
+FROM deltas
+WHERE log_id = ?
+AND seq BETWEEN ?
+AND ?
+AND search_text IS NOT NULL
+AND NOT EXISTS (
+  SELECT 1
+  FROM deltas_search
+  WHERE deltas_search.rowid = deltas.rowid
+  AND deltas_search MATCH 'scope : "' || 'x' || lower(hex(deltas.tenant)) || '" AND search_text : ' || '"' || CASE
+  WHEN length(deltas.search_text) <= 200 THEN deltas.search_text
+  ELSE rtrim(substr(deltas.search_text, 1, 200), replace(substr(deltas.search_text, 1, 200), ' ',
+        '')) END || '"')
+ORDER BY seq
 
--- space.reclaiming.step(what=merge checkpoints_meta)
-INSERT INTO checkpoints_meta(checkpoints_meta, rank)
-VALUES ('merge', 500)
+-- maintenance.verify.text_indexes.find_missed(index=checkpoints_meta)
+SELECT checkpoints.seq AS seq
+FROM checkpoints
+WHERE log_id = ?
+AND seq BETWEEN ?
+AND ?
+AND meta <> '{}'
+AND json_valid(meta)
+AND NOT EXISTS (
+  SELECT 1
+  FROM checkpoints_meta
+  WHERE checkpoints_meta.rowid = checkpoints.rowid
+  AND checkpoints_meta MATCH (
+    SELECT group_concat(lower(hex(key || char(31) || CASE
+          WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+          WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+          ELSE type END)), ' ')
+    FROM json_each(checkpoints.meta)))
+ORDER BY seq
 
--- space.reclaiming.step(what=merge store_items_search)
-INSERT INTO store_items_search(store_items_search, rank)
-VALUES ('merge', 500)
+-- maintenance.verify.text_indexes.find_missed(index=store_items_search)
+SELECT store_items.key AS key
+FROM store_items
+WHERE tenant = ?
+AND namespace = ?
+AND key BETWEEN ?
+AND ?
+AND (store_items.search_text IS NOT NULL
+  OR store_items.field_terms IS NOT NULL)
+AND NOT EXISTS (
+  SELECT 1
+  FROM store_items_search
+  WHERE store_items_search.rowid = store_items.rowid
+  AND store_items_search MATCH 'scope : "' || 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)) || '"' || CASE
+  WHEN store_items.search_text IS NULL THEN ''
+  ELSE ' AND search_text : ' || '"' || CASE
+  WHEN length(store_items.search_text) <= 200 THEN store_items.search_text
+  ELSE rtrim(substr(store_items.search_text, 1, 200), replace(substr(store_items.search_text, 1,
+          200), ' ', '')) END || '"' END || CASE
+  WHEN store_items.field_terms IS NULL THEN ''
+  ELSE ' AND field_terms : ' || '"' || CASE
+  WHEN length(store_items.field_terms) <= 200 THEN store_items.field_terms
+  ELSE rtrim(substr(store_items.field_terms, 1, 200), replace(substr(store_items.field_terms, 1,
+          200), ' ', '')) END || '"' END)
+ORDER BY key
 
--- store.queries.count_items(below=False)
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=0)
+INSERT INTO deltas_search(deltas_search)
+VALUES ('delete-all')
+
+-- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=1)
+INSERT INTO deltas_search(rowid, search_text, scope)
+SELECT rowid, search_text, 'x' || lower(hex(deltas.tenant))
+FROM deltas
+WHERE search_text IS NOT NULL
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=0)
+INSERT INTO checkpoints_meta(checkpoints_meta)
+VALUES ('delete-all')
+
+-- maintenance.verify.text_indexes.rebuild(index=checkpoints_meta, step=1)
+INSERT INTO checkpoints_meta(rowid, terms)
+SELECT rowid, (
+  SELECT group_concat(lower(hex(key || char(31) || CASE
+        WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+        WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+        ELSE type END)), ' ')
+  FROM json_each(checkpoints.meta))
+FROM checkpoints
+WHERE meta <> '{}'
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=0)
+INSERT INTO store_items_search(store_items_search)
+VALUES ('delete-all')
+
+-- maintenance.verify.text_indexes.rebuild(index=store_items_search, step=1)
+INSERT INTO store_items_search(rowid, scope, search_text, field_terms)
+SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)),
+  search_text, field_terms
+FROM store_items
+WHERE (store_items.search_text IS NOT NULL
+  OR store_items.field_terms IS NOT NULL)
+
+-- search._vector_statements.count_vectors(below=False)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = ?
+  AND embeddings.namespace = ?
+  AND embeddings.model = ?
+  AND embeddings.dimensions = ?
+  LIMIT ?
+  OFFSET ?) AS some_vectors
+
+-- search._vector_statements.count_vectors(below=True)
+SELECT count(*) AS count_1
+FROM (
+  SELECT 1 AS one
+  FROM embeddings
+  WHERE embeddings.tenant = ?
+  AND embeddings.namespace >= ?
+  AND embeddings.namespace < ?
+  AND NOT (embeddings.namespace >= ?
+    AND embeddings.namespace < ?)
+  AND embeddings.model = ?
+  AND embeddings.dimensions = ?
+  LIMIT ?
+  OFFSET ?) AS some_vectors
+
+-- search._vector_statements.live_items()
+SELECT store_items.namespace AS namespace, store_items."key" AS "key"
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- search._vector_statements.read_changes()
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at,
+  embeddings.change
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND (embeddings.change, embeddings.rowid) > (?, ?)
+AND embeddings.change >= ?
+AND (embeddings.model || '') = ?
+AND embeddings.dimensions + 0 = ?
+ORDER BY embeddings.change, embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search._vector_statements.read_positions(which=number)
+SELECT count(*) AS number
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid >= ?
+AND embeddings.rowid <= ?
+
+-- search._vector_statements.read_positions(which=positions)
+SELECT embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid >= ?
+AND embeddings.rowid <= ?
+
+-- search._vector_statements.read_vectors(below=False)
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND embeddings.rowid > ?
+ORDER BY embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search._vector_statements.read_vectors(below=True)
+SELECT embeddings.namespace AS namespace, embeddings."key" AS "key", embeddings.field AS field,
+  embeddings.part AS part, embeddings.vector AS vector, embeddings.rowid AS row_at
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace >= ?
+AND embeddings.namespace < ?
+AND NOT (embeddings.namespace >= ?
+  AND embeddings.namespace < ?)
+AND embeddings.model = ?
+AND embeddings.dimensions = ?
+AND (embeddings.namespace, embeddings.rowid) > (?, ?)
+ORDER BY embeddings.namespace, embeddings.rowid
+LIMIT ?
+OFFSET ?
+
+-- search._vector_statements.vectors_of_items()
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- search.cache_versions.begin_counting()
+INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
+    updated_at, value)
+VALUES (?, ?, ?, json_object(?, ?, ?, ?), ?, ?, ?, ?, ?, ?)
+
+-- search.cache_versions.bump_vectors(removes=False)
+UPDATE store_items
+SET meta=json_set(store_items.meta, ?, ?), version=(store_items.version + ?), updated_at=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING version
+
+-- search.cache_versions.bump_vectors(removes=True)
+UPDATE store_items
+SET meta=json_object(?, ?, ?, store_items.version + ?), version=(store_items.version + ?),
+  updated_at=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING version
+
+-- search.cache_versions.read_counter()
+SELECT store_items.value AS path, store_items.version, json_extract(store_items.meta, ?) AS nonce,
+  store_items.created_at AS born, json_extract(store_items.meta, ?) AS removed
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- search.cache_versions.read_counters()
+SELECT store_items.value AS path, store_items.version, json_extract(store_items.meta, ?) AS nonce,
+  store_items.created_at AS born, json_extract(store_items.meta, ?) AS removed
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items."key" >= ?
+  AND store_items."key" < ?
+  OR store_items."key" >= ?
+  AND store_items."key" < ?)
+
+-- search.text.narrowed_items(below=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT within.namespace, within."key"
+FROM within
+LIMIT ?
+OFFSET ?
+
+-- search.text.narrowed_items(below=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?)
+SELECT within.namespace, within."key"
+FROM within
+LIMIT ?
+OFFSET ?
+
+-- search.text.read_found_checkpoints()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
+FROM checkpoints
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE (checkpoints.log_id, checkpoints.seq) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id, each_listed.seq AS seq
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id, json_extract(each.value, '$[1]') AS seq
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
+  FROM listed)
+
+-- search.text.read_found_entries()
+SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id
+FROM deltas
+JOIN threads ON threads.log_id = deltas.log_id
+WHERE (deltas.log_id, deltas.seq) IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id, each_listed.seq AS seq
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id, json_extract(each.value, '$[1]') AS seq
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id, CAST(listed.seq AS BIGINT) AS seq
+  FROM listed)
+AND deltas.kind IN ('entry')
+
+-- search.text.search_checkpoints(below=False, weighed=False)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=False, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=False)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
+  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
+  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
+  deltas.search_text
+FROM best
+JOIN deltas AS words ON words.log_id = best.log_id
+AND words.seq = best.seq LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50 LEFT OUTER
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+AND (
+  SELECT count(*) AS count_2
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_entries(scope=namespace, weighed=False)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=namespace, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening,
+  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
+  whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq LEFT OUTER
+JOIN deltas AS whole ON whole.log_id = best.log_id
+AND whole.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=False)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening,
+  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
+  whole.search_text, whole.payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq LEFT OUTER
+JOIN deltas AS whole ON whole.log_id = best.log_id
+AND whole.seq = best.seq
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_items(below=False, weighed=False)
+WITH hits AS (
+  SELECT terms.value AS term, store_items_search.rowid AS row_at
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.row_at),
+best AS (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE store_items.expires_at IS NULL
+  OR store_items.expires_at > ?
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=False, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, store_items_search.rowid AS row_at
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.row_at),
+best AS (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE store_items.expires_at IS NULL
+  OR store_items.expires_at > ?
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening,
+  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
+  whole.expires_at, whole.lifetime, whole.value
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at LEFT OUTER
+JOIN store_items AS whole ON whole.tenant = store_items.tenant
+AND whole.namespace = store_items.namespace
+AND whole."key" = store_items."key"
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=True, weighed=False)
+WITH hits AS (
+  SELECT terms.value AS term, store_items_search.rowid AS row_at
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.row_at),
+best AS (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=True, weighed=True)
+WITH hits AS (
+  SELECT terms.value AS term, store_items_search.rowid AS row_at
+  FROM json_each(?) AS terms
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.row_at),
+best AS (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening,
+  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
+  whole.expires_at, whole.lifetime, whole.value
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at LEFT OUTER
+JOIN store_items AS whole ON whole.tenant = store_items.tenant
+AND whole.namespace = store_items.namespace
+AND whole."key" = store_items."key"
+AND (
+  SELECT count(*) AS count_1
+  FROM best) <= 50
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- store.read.count_items(below=False)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = ?
@@ -6110,7 +6181,7 @@ AND store_items.namespace = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.queries.count_items(below=True)
+-- store.read.count_items(below=True)
 SELECT count(*) AS count_1
 FROM store_items
 WHERE store_items.tenant = ?
@@ -6121,7 +6192,7 @@ AND NOT (store_items.namespace >= ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.queries.drop_expired()
+-- store.read.drop_expired()
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.expires_at <= ?
@@ -6134,7 +6205,7 @@ AND (store_items.namespace, store_items."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- store.queries.has_item()
+-- store.read.has_item()
 SELECT store_items.version
 FROM store_items
 WHERE store_items.tenant = ?
@@ -6143,7 +6214,7 @@ AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.queries.lifetimes_of_items()
+-- store.read.lifetimes_of_items()
 SELECT store_items.namespace, store_items."key", store_items.version, store_items.lifetime
 FROM store_items
 WHERE store_items.tenant = ?
@@ -6159,7 +6230,7 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 AND store_items.lifetime IS NOT NULL
 
--- store.queries.list_expired()
+-- store.read.list_expired()
 SELECT store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
@@ -6167,7 +6238,7 @@ AND store_items.expires_at <= ?
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=newest, below=False, after=False)
+-- store.read.list_items(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -6180,7 +6251,7 @@ ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."k
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=newest, below=False, after=True)
+-- store.read.list_items(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -6198,7 +6269,7 @@ ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."k
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=newest, below=True, after=False)
+-- store.read.list_items(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -6214,7 +6285,7 @@ ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."k
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=newest, below=True, after=True)
+-- store.read.list_items(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -6235,7 +6306,7 @@ ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."k
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=key, below=False, after=False)
+-- store.read.list_items(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -6248,7 +6319,7 @@ ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=key, below=False, after=True)
+-- store.read.list_items(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -6264,7 +6335,7 @@ ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=key, below=True, after=False)
+-- store.read.list_items(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -6280,7 +6351,7 @@ ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_items(order=key, below=True, after=True)
+-- store.read.list_items(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -6299,7 +6370,7 @@ ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_keys(after=False)
+-- store.read.list_keys(after=False)
 SELECT store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
@@ -6310,7 +6381,7 @@ ORDER BY store_items."key"
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_keys(after=True)
+-- store.read.list_keys(after=True)
 SELECT store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
@@ -6322,7 +6393,7 @@ ORDER BY store_items."key"
 LIMIT ?
 OFFSET ?
 
--- store.queries.list_paths()
+-- store.read.list_paths()
 WITH RECURSIVE paths(place) AS (
   SELECT (
     SELECT min(later.namespace) AS min_1
@@ -6353,7 +6424,7 @@ WHERE paths.place IS NOT NULL
 LIMIT ?
 OFFSET ?
 
--- store.queries.other_size(below=False)
+-- store.read.other_size(below=False)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = ?
@@ -6362,7 +6433,7 @@ AND embeddings.model = ?
 LIMIT ?
 OFFSET ?
 
--- store.queries.other_size(below=True)
+-- store.read.other_size(below=True)
 SELECT embeddings.dimensions
 FROM embeddings
 WHERE embeddings.tenant = ?
@@ -6374,7 +6445,7 @@ AND embeddings.model = ?
 LIMIT ?
 OFFSET ?
 
--- store.queries.read_item()
+-- store.read.read_item()
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -6385,7 +6456,7 @@ AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.queries.read_items()
+-- store.read.read_items()
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
   store_items.expires_at, store_items.lifetime, store_items.value
@@ -6402,7 +6473,7 @@ AND (store_items.namespace, store_items."key") IN (
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.queries.read_vector()
+-- store.read.read_vector()
 SELECT embeddings.vector
 FROM embeddings
 WHERE embeddings.tenant = ?
@@ -6420,26 +6491,12 @@ AND (EXISTS (
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > ?)))
 
--- store.queries.vectors_of_items()
-SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
-  embeddings.vector
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND (embeddings.namespace, embeddings."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
-
--- store.writing.clear_items(below=False)
+-- store.write.clear_items(below=False)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 
--- store.writing.clear_items(below=True)
+-- store.write.clear_items(below=True)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace >= ?
@@ -6447,7 +6504,7 @@ AND store_items.namespace < ?
 AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 
--- store.writing.date_item()
+-- store.write.date_item()
 UPDATE store_items
 SET created_at=coalesce(?, store_items.created_at), updated_at=coalesce(?, store_items.updated_at),
   expires_at=coalesce(?, store_items.expires_at)
@@ -6455,7 +6512,7 @@ WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
 
--- store.writing.drop_other_vectors()
+-- store.write.drop_other_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
@@ -6473,13 +6530,13 @@ AND NOT (EXISTS (
     AND embeddings.model = listed.model
     AND CAST(embeddings.part AS TEXT) = listed.part))
 
--- store.writing.drop_vectors()
+-- store.write.drop_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
 AND embeddings."key" = ?
 
--- store.writing.drop_vectors_of()
+-- store.write.drop_vectors_of()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND (embeddings.namespace, embeddings."key") IN (
@@ -6491,14 +6548,14 @@ AND (embeddings.namespace, embeddings."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- store.writing.drop_vectors_of_model()
+-- store.write.drop_vectors_of_model()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
 AND embeddings."key" = ?
 AND embeddings.model = ?
 
--- store.writing.lock_item()
+-- store.write.lock_item()
 UPDATE store_items
 SET version=store_items.version
 WHERE store_items.tenant = ?
@@ -6508,7 +6565,7 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 RETURNING version
 
--- store.writing.prolong_item()
+-- store.write.prolong_item()
 UPDATE store_items
 SET expires_at=?
 WHERE store_items.tenant = ?
@@ -6520,7 +6577,7 @@ AND store_items.expires_at < ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.writing.put_item(expected=any)
+-- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)
 VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -6534,7 +6591,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, value = ?
 RETURNING version
 
--- store.writing.put_item(expected=none)
+-- store.write.put_item(expected=none)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)
 VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -6550,7 +6607,7 @@ WHERE NOT (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 RETURNING version
 
--- store.writing.put_item(expected=version)
+-- store.write.put_item(expected=version)
 UPDATE store_items
 SET meta=?, version=CASE
 WHEN (store_items.expires_at IS NULL
@@ -6567,7 +6624,7 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = ?
 RETURNING version
 
--- store.writing.put_item(expected=item)
+-- store.write.put_item(expected=item)
 UPDATE store_items
 SET meta=?, version=CASE
 WHEN (store_items.expires_at IS NULL
@@ -6585,7 +6642,7 @@ AND store_items.version = ?
 AND store_items.created_at = ?
 RETURNING version
 
--- store.writing.put_items()
+-- store.write.put_items()
 INSERT INTO store_items (tenant, namespace, "key", meta, codec, checksum, search_text, field_terms,
     updated_at, expires_at, lifetime, value, version, created_at)
 SELECT ? AS tenant, i_given.namespace AS namespace, i_given."key" AS "key", i_given.meta AS meta,
@@ -6612,20 +6669,20 @@ ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = exc
   lifetime = excluded.lifetime, value = excluded.value
 RETURNING namespace, "key", version
 
--- store.writing.put_vector(native=True)
+-- store.write.put_vector(native=True)
 INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change, vector)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, namespace, "key", field, model, part)
 DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
 
--- store.writing.remove_item(expected=any)
+-- store.write.remove_item(expected=any)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
 RETURNING expires_at
 
--- store.writing.remove_item(expected=version)
+-- store.write.remove_item(expected=version)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
@@ -6635,7 +6692,7 @@ AND (store_items.expires_at IS NULL
 AND store_items.version = ?
 RETURNING expires_at
 
--- store.writing.remove_item(expected=item)
+-- store.write.remove_item(expected=item)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
@@ -6646,7 +6703,7 @@ AND store_items.version = ?
 AND store_items.created_at = ?
 RETURNING expires_at
 
--- store.writing.remove_items()
+-- store.write.remove_items()
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND (store_items.namespace, store_items."key") IN (
@@ -6659,716 +6716,3 @@ AND (store_items.namespace, store_items."key") IN (
   FROM listed)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
-
--- transfer.statements.count_rows(table=threads, scope=tenant)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant = ?
-
--- transfer.statements.count_rows(table=threads, scope=all)
-SELECT count(*) AS count_1
-FROM threads
-WHERE threads.tenant != '~'
-
--- transfer.statements.count_rows(table=store_items, scope=tenant)
-SELECT count(*) AS count_1
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-
--- transfer.statements.count_rows(table=store_items, scope=all)
-SELECT count(*) AS count_1
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-
--- transfer.statements.insert_embedding(native=True)
-INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change, vector)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- transfer.statements.insert_row(table=checkpoints)
-INSERT INTO checkpoints (tenant, thread_id, namespace, checkpoint_id, parent_id, seq, run_id, meta,
-    raw_size, stored_size, occurred_at, created_at, ordinal, rests_on)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- transfer.statements.insert_row(table=deltas)
-INSERT INTO deltas (tenant, thread_id, namespace, seq, kind, entry_key, parent_seq, base_seq,
-    depth, since_bytes, raw_size, codec, checksum, label, sort_key, status, search_text, occurred_at,
-    stored_at, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- transfer.statements.insert_row(table=threads)
-INSERT INTO threads (tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch, head_id,
-    previous_id, meta, forked_thread, forked_seq, created_at, updated_at, expires_at, deleted_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- transfer.statements.insert_row(table=store_items)
-INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, value)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- transfer.statements.list_heads(scope=tenant, after=True)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
-  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.expires_at, threads.deleted_at
-FROM threads
-WHERE threads.tenant = ?
-AND (threads.thread_id, threads.namespace) > (?, ?)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_heads(scope=tenant, after=False)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
-  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.expires_at, threads.deleted_at
-FROM threads
-WHERE threads.tenant = ?
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_heads(scope=all, after=True)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
-  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.expires_at, threads.deleted_at
-FROM threads
-WHERE threads.tenant != '~'
-AND (threads.tenant, threads.thread_id, threads.namespace) > (?, ?, ?)
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_heads(scope=all, after=False)
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
-  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.expires_at, threads.deleted_at
-FROM threads
-WHERE threads.tenant != '~'
-ORDER BY threads.tenant, threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_items(scope=tenant, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-AND (store_items.namespace, store_items."key") > (?, ?)
-ORDER BY store_items.tenant, store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_items(scope=tenant, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-ORDER BY store_items.tenant, store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_items(scope=all, after=True)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
-ORDER BY store_items.tenant, store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_items(scope=all, after=False)
-SELECT store_items.tenant, store_items.namespace, store_items."key"
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.namespace != '/~vectors/'
-AND store_items.namespace != '/~keys/'
-ORDER BY store_items.tenant, store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_positions(table=checkpoints)
-SELECT checkpoints.seq, 0 AS stored
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.seq > ?
-ORDER BY checkpoints.seq
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.list_positions(table=deltas)
-SELECT deltas.seq, length(deltas.payload) AS stored
-FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.seq > ?
-ORDER BY deltas.seq
-LIMIT ?
-OFFSET ?
-
--- transfer.statements.read_embeddings(native=True)
-SELECT embeddings.tenant, embeddings.namespace, embeddings."key", embeddings.field,
-  embeddings.model, embeddings.part, embeddings.dimensions, embeddings.change,
-  embeddings.vector AS vector
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings."key" = ?
-ORDER BY embeddings.field, embeddings.model, embeddings.part
-
--- transfer.statements.read_item()
-SELECT store_items.tenant, store_items.namespace, store_items."key", store_items.meta,
-  store_items.version, store_items.codec, store_items.checksum, store_items.search_text,
-  store_items.field_terms, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, store_items.value
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-
--- transfer.statements.read_log_head()
-SELECT threads.tenant, threads.thread_id, threads.namespace, threads.next_seq, threads.version,
-  threads.last_ordinal, threads.epoch, threads.head_id, threads.previous_id, threads.meta,
-  threads.forked_thread, threads.forked_seq, threads.created_at, threads.updated_at,
-  threads.expires_at, threads.deleted_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-
--- transfer.statements.read_rows(table=checkpoints)
-SELECT checkpoints.tenant, checkpoints.thread_id, checkpoints.namespace, checkpoints.checkpoint_id,
-  checkpoints.parent_id, checkpoints.seq, checkpoints.run_id, checkpoints.meta,
-  checkpoints.raw_size, checkpoints.stored_size, checkpoints.occurred_at, checkpoints.created_at,
-  checkpoints.ordinal, checkpoints.rests_on
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.seq > ?
-AND checkpoints.seq <= ?
-ORDER BY checkpoints.seq
-
--- transfer.statements.read_rows(table=deltas)
-SELECT deltas.tenant, deltas.thread_id, deltas.namespace, deltas.seq, deltas.kind,
-  deltas.entry_key, deltas.parent_seq, deltas.base_seq, deltas.depth, deltas.since_bytes,
-  deltas.raw_size, deltas.codec, deltas.checksum, deltas.label, deltas.sort_key, deltas.status,
-  deltas.search_text, deltas.occurred_at, deltas.stored_at, deltas.payload
-FROM deltas
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.seq > ?
-AND deltas.seq <= ?
-ORDER BY deltas.seq
-
--- transfer.statements.remove_embeddings()
-DELETE FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings."key" = ?
-
--- transfer.statements.remove_item()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-AND store_items.version = ?
-
--- verify.item_queries.count_items()
-SELECT count(*) AS items
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-
--- verify.item_queries.first_tenant(after=True)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-AND store_items.tenant > ?
-
--- verify.item_queries.first_tenant(after=False)
-SELECT min(store_items.tenant) AS tenant
-FROM store_items
-WHERE store_items.tenant != '~'
-
--- verify.item_queries.list_changes()
-SELECT embeddings.namespace, max(embeddings.change) AS last_change
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace > ?
-GROUP BY embeddings.namespace
-ORDER BY embeddings.namespace
-LIMIT ?
-OFFSET ?
-
--- verify.item_queries.list_items(after=True)
-SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
-  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
-  FROM embeddings
-  WHERE embeddings.tenant = store_items.tenant
-  AND embeddings.namespace = store_items.namespace
-  AND embeddings."key" = store_items."key") AS numbers
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-AND store_items.namespace >= ?
-AND (store_items.namespace > ?
-  OR store_items.namespace = ?
-  AND store_items."key" > ?)
-ORDER BY store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- verify.item_queries.list_items(after=False)
-SELECT store_items.namespace, store_items."key", length(store_items.value) AS stored, (
-  SELECT coalesce(sum(embeddings.dimensions), ?) AS coalesce_1
-  FROM embeddings
-  WHERE embeddings.tenant = store_items.tenant
-  AND embeddings.namespace = store_items.namespace
-  AND embeddings."key" = store_items."key") AS numbers
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-AND NOT (store_items.namespace >= ?
-  AND store_items.namespace < ?)
-ORDER BY store_items.namespace, store_items."key"
-LIMIT ?
-OFFSET ?
-
--- verify.item_queries.list_orphans()
-SELECT embeddings.namespace, embeddings."key", count(*) AS orphans
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND NOT (EXISTS (
-    SELECT 1
-    FROM store_items
-    WHERE store_items.tenant = embeddings.tenant
-    AND store_items.namespace = embeddings.namespace
-    AND store_items."key" = embeddings."key"))
-GROUP BY embeddings.namespace, embeddings."key"
-ORDER BY embeddings.namespace, embeddings."key"
-LIMIT ?
-OFFSET ?
-
--- verify.item_queries.read_items()
-SELECT store_items."key", store_items.version, store_items.codec, store_items.checksum,
-  store_items.search_text, store_items.field_terms, store_items.value, store_items.created_at,
-  store_items.updated_at, store_items.expires_at, store_items.lifetime, CASE
-WHEN (CASE
-  WHEN (json_valid(store_items.meta) = 0) THEN 0
-  WHEN (json_type(store_items.meta) = 'object') THEN 1
-  ELSE 0 END = 1) THEN store_items.meta END AS meta
-FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" >= ?
-AND store_items."key" <= ?
-ORDER BY store_items."key"
-
--- verify.item_queries.read_vectors(native=True)
-SELECT embeddings."key", embeddings.field, embeddings.model, embeddings.part,
-  embeddings.dimensions, embeddings.vector AS vector
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings."key" >= ?
-AND embeddings."key" <= ?
-ORDER BY embeddings."key", embeddings.field, embeddings.model, embeddings.part
-
--- verify.queries.count_positions(scope=tenant)
-SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
-FROM threads
-WHERE threads.tenant = ?
-
--- verify.queries.count_positions(scope=thread)
-SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-
--- verify.queries.list_dangling()
-SELECT checkpoints.checkpoint_id, checkpoints.seq
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.seq >= ?
-AND checkpoints.seq <= ?
-AND NOT (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.tenant = checkpoints.tenant
-    AND deltas.thread_id = checkpoints.thread_id
-    AND deltas.namespace = checkpoints.namespace
-    AND deltas.seq = checkpoints.seq
-    AND deltas.kind IN ('snapshot', 'delta')))
-ORDER BY checkpoints.seq
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_logs(scope=tenant, after=True)
-SELECT threads.thread_id, threads.namespace, threads.next_seq
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id >= ?
-AND (threads.thread_id > ?
-  OR threads.thread_id = ?
-  AND threads.namespace > ?)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_logs(scope=tenant, after=False)
-SELECT threads.thread_id, threads.namespace, threads.next_seq
-FROM threads
-WHERE threads.tenant = ?
-ORDER BY threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_logs(scope=thread, after=True)
-SELECT threads.thread_id, threads.namespace, threads.next_seq
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.thread_id >= ?
-AND (threads.thread_id > ?
-  OR threads.thread_id = ?
-  AND threads.namespace > ?)
-ORDER BY threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_logs(scope=thread, after=False)
-SELECT threads.thread_id, threads.namespace, threads.next_seq
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-ORDER BY threads.thread_id, threads.namespace
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_orphans(table=checkpoints)
-SELECT checkpoints.thread_id, checkpoints.namespace, count(*) AS orphans
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND NOT (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = checkpoints.tenant
-    AND threads.thread_id = checkpoints.thread_id
-    AND threads.namespace = checkpoints.namespace))
-GROUP BY checkpoints.thread_id, checkpoints.namespace
-ORDER BY checkpoints.thread_id, checkpoints.namespace
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_orphans(table=deltas)
-SELECT deltas.thread_id, deltas.namespace, count(*) AS orphans
-FROM deltas
-WHERE deltas.tenant = ?
-AND NOT (EXISTS (
-    SELECT 1
-    FROM threads
-    WHERE threads.tenant = deltas.tenant
-    AND threads.thread_id = deltas.thread_id
-    AND threads.namespace = deltas.namespace))
-GROUP BY deltas.thread_id, deltas.namespace
-ORDER BY deltas.thread_id, deltas.namespace
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_positions()
-SELECT deltas.seq, deltas.raw_size, checkpoints.stored_size
-FROM deltas LEFT OUTER
-JOIN checkpoints ON checkpoints.tenant = deltas.tenant
-AND checkpoints.thread_id = deltas.thread_id
-AND checkpoints.namespace = deltas.namespace
-AND checkpoints.seq = deltas.seq
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.seq > ?
-ORDER BY deltas.seq
-LIMIT ?
-OFFSET ?
-
--- verify.queries.list_tenants(after=True)
-SELECT min(threads.tenant) AS tenant
-FROM threads
-WHERE threads.tenant > ?
-
--- verify.queries.list_tenants(after=False)
-SELECT min(threads.tenant) AS tenant
-FROM threads
-
--- verify.queries.prove_text_index(index=deltas_search)
-INSERT INTO deltas_search(deltas_search, rank)
-VALUES ('integrity-check', 1)
-
--- verify.queries.prove_text_index(index=checkpoints_meta)
-INSERT INTO checkpoints_meta(checkpoints_meta, rank)
-VALUES ('integrity-check', 1)
-
--- verify.queries.prove_text_index(index=store_items_search)
-INSERT INTO store_items_search(store_items_search, rank)
-VALUES ('integrity-check', 1)
-
--- verify.queries.read_chain_at()
-WITH RECURSIVE chain(seq, kind, base_seq, depth, codec, checksum, payload) AS (
-  SELECT deltas.seq AS seq, deltas.kind AS kind, deltas.base_seq AS base_seq, deltas.depth AS depth,
-    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload
-  FROM deltas
-  WHERE deltas.tenant = ?
-  AND deltas.thread_id = ?
-  AND deltas.namespace = ?
-  AND deltas.seq = ?
-  UNION ALL
-  SELECT base.seq AS seq, base.kind AS kind, base.base_seq AS base_seq, base.depth AS depth,
-    base.codec AS codec, base.checksum AS checksum, base.payload AS payload
-  FROM chain
-  JOIN deltas AS base ON base.seq = chain.base_seq
-  AND base.seq < chain.seq
-  WHERE base.tenant = ?
-  AND base.thread_id = ?
-  AND base.namespace = ?)
-SELECT chain.seq, chain.kind, chain.base_seq, chain.depth, chain.codec, chain.checksum,
-  chain.payload
-FROM chain
-ORDER BY chain.seq
-
--- verify.queries.read_lineage()
-SELECT checkpoints.seq, parent.seq AS parent_at
-FROM checkpoints LEFT OUTER
-JOIN checkpoints AS parent ON parent.tenant = checkpoints.tenant
-AND parent.thread_id = checkpoints.thread_id
-AND parent.namespace = checkpoints.namespace
-AND parent.checkpoint_id = checkpoints.parent_id
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-ORDER BY checkpoints.seq
-
--- verify.queries.read_log()
-SELECT threads.next_seq, threads.head_id, threads.deleted_at, threads.version, threads.epoch,
-  threads.created_at, threads.updated_at, threads.expires_at, threads.forked_thread,
-  threads.forked_seq, CASE
-WHEN (json_valid(threads.meta) = 0) THEN 0
-WHEN (json_type(threads.meta) = 'object') THEN 1
-ELSE 0 END AS meta_readable, (
-  SELECT max(deltas.seq) AS max_1
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace) AS last_row, (
-  SELECT max(deltas.seq) AS max_2
-  FROM deltas
-  WHERE deltas.tenant = threads.tenant
-  AND deltas.thread_id = threads.thread_id
-  AND deltas.namespace = threads.namespace
-  AND (deltas.kind NOT IN ('write'))) AS last_but_writes, (
-  SELECT max(checkpoints.seq) AS max_3
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace) AS last_name, (
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.tenant = threads.tenant
-  AND checkpoints.thread_id = threads.thread_id
-  AND checkpoints.namespace = threads.namespace
-  AND checkpoints.seq = (
-    SELECT max(later.seq) AS max_4
-    FROM checkpoints AS later
-    WHERE later.tenant = checkpoints.tenant
-    AND later.thread_id = checkpoints.thread_id
-    AND later.namespace = checkpoints.namespace)) AS newest_id
-FROM threads
-WHERE threads.tenant = ?
-AND threads.thread_id = ?
-AND threads.namespace = ?
-
--- verify.queries.read_name_at()
-SELECT checkpoints.checkpoint_id
-FROM checkpoints
-WHERE checkpoints.tenant = ?
-AND checkpoints.thread_id = ?
-AND checkpoints.namespace = ?
-AND checkpoints.seq = ?
-
--- verify.queries.read_rows()
-SELECT deltas.seq, deltas.kind, deltas.base_seq, deltas.depth, deltas.since_bytes, deltas.raw_size,
-  deltas.codec, deltas.checksum, deltas.status, deltas.entry_key, deltas.parent_seq, deltas.label,
-  deltas.sort_key, deltas.occurred_at, deltas.stored_at, checkpoints.checkpoint_id,
-  checkpoints.rests_on, under.seq AS rests_at, checkpoints.raw_size AS named_raw_size,
-  checkpoints.stored_size AS named_stored_size, checkpoints.run_id,
-  checkpoints.occurred_at AS named_occurred_at, checkpoints.created_at AS named_created_at, CASE
-WHEN (json_valid(checkpoints.meta) = 0) THEN 0
-WHEN (json_type(checkpoints.meta) = 'object') THEN 1
-ELSE 0 END AS meta_readable, base.kind AS base_kind, base.depth AS base_depth,
-  base.since_bytes AS base_since_bytes, parent.seq AS parent_at, (
-  SELECT max(child.seq) AS max_1
-  FROM deltas AS child
-  WHERE child.tenant = deltas.tenant
-  AND child.thread_id = deltas.thread_id
-  AND child.namespace = deltas.namespace
-  AND child.base_seq = deltas.seq) AS last_use, deltas.payload
-FROM deltas LEFT OUTER
-JOIN checkpoints ON checkpoints.tenant = deltas.tenant
-AND checkpoints.thread_id = deltas.thread_id
-AND checkpoints.namespace = deltas.namespace
-AND checkpoints.seq = deltas.seq LEFT OUTER
-JOIN deltas AS base ON base.tenant = deltas.tenant
-AND base.thread_id = deltas.thread_id
-AND base.namespace = deltas.namespace
-AND base.seq = deltas.base_seq LEFT OUTER
-JOIN checkpoints AS parent ON parent.tenant = checkpoints.tenant
-AND parent.thread_id = checkpoints.thread_id
-AND parent.namespace = checkpoints.namespace
-AND parent.checkpoint_id = checkpoints.parent_id LEFT OUTER
-JOIN checkpoints AS under ON under.tenant = checkpoints.tenant
-AND under.thread_id = checkpoints.thread_id
-AND under.namespace = checkpoints.namespace
-AND under.checkpoint_id = checkpoints.rests_on
-WHERE deltas.tenant = ?
-AND deltas.thread_id = ?
-AND deltas.namespace = ?
-AND deltas.seq >= ?
-AND deltas.seq <= ?
-ORDER BY deltas.seq
-
--- verify.queries.rebuild_text_index(index=deltas_search, step=0)
-INSERT INTO deltas_search(deltas_search)
-VALUES ('delete-all')
-
--- verify.queries.rebuild_text_index(index=deltas_search, step=1)
-INSERT INTO deltas_search(rowid, search_text)
-SELECT rowid, search_text
-FROM deltas
-WHERE search_text IS NOT NULL
-
--- verify.queries.rebuild_text_index(index=checkpoints_meta, step=0)
-INSERT INTO checkpoints_meta(checkpoints_meta)
-VALUES ('delete-all')
-
--- verify.queries.rebuild_text_index(index=checkpoints_meta, step=1)
-INSERT INTO checkpoints_meta(rowid, terms)
-SELECT rowid, (
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-        WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-        WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-        ELSE type END)), ' ')
-  FROM json_each(checkpoints.meta))
-FROM checkpoints
-WHERE meta <> '{}'
-
--- verify.queries.rebuild_text_index(index=store_items_search, step=0)
-INSERT INTO store_items_search(store_items_search)
-VALUES ('delete-all')
-
--- verify.queries.rebuild_text_index(index=store_items_search, step=1)
-INSERT INTO store_items_search(rowid, scope, search_text, field_terms)
-SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)),
-  search_text, field_terms
-FROM store_items
-WHERE (store_items.search_text IS NOT NULL
-  OR store_items.field_terms IS NOT NULL)
-
--- verify.queries.storage_faults(which=pages)
-SELECT integrity_check AS fault
-FROM pragma_integrity_check(100)
-WHERE integrity_check <> 'ok'
-
--- verify.queries.storage_faults(which=references)
-SELECT count(*) || ' rows of ' || "table" || ' refer to rows of ' || "parent" || ' that are not there' AS fault
-FROM pragma_foreign_key_check
-WHERE "parent" NOT IN ('threads', 'store_items')
-GROUP BY "table", "parent"
-
--- verify.queries.text_unfindable(index=deltas_search)
-SELECT deltas.seq AS seq
-FROM deltas
-WHERE tenant = ?
-AND thread_id = ?
-AND namespace = ?
-AND seq BETWEEN ?
-AND ?
-AND search_text IS NOT NULL
-AND NOT EXISTS (
-  SELECT 1
-  FROM deltas_search
-  WHERE deltas_search.rowid = deltas.rowid
-  AND deltas_search MATCH '"' || CASE
-  WHEN length(deltas.search_text) <= 200 THEN deltas.search_text
-  ELSE rtrim(substr(deltas.search_text, 1, 200), replace(substr(deltas.search_text, 1, 200), ' ',
-        '')) END || '"')
-ORDER BY seq
-
--- verify.queries.text_unfindable(index=checkpoints_meta)
-SELECT checkpoints.seq AS seq
-FROM checkpoints
-WHERE tenant = ?
-AND thread_id = ?
-AND namespace = ?
-AND seq BETWEEN ?
-AND ?
-AND meta <> '{}'
-AND json_valid(meta)
-AND NOT EXISTS (
-  SELECT 1
-  FROM checkpoints_meta
-  WHERE checkpoints_meta.rowid = checkpoints.rowid
-  AND checkpoints_meta MATCH (
-    SELECT group_concat(lower(hex(key || char(31) || CASE
-          WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-          WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-          ELSE type END)), ' ')
-    FROM json_each(checkpoints.meta)))
-ORDER BY seq
-
--- verify.queries.text_unfindable(index=store_items_search)
-SELECT store_items.key AS key
-FROM store_items
-WHERE tenant = ?
-AND namespace = ?
-AND key BETWEEN ?
-AND ?
-AND (store_items.search_text IS NOT NULL
-  OR store_items.field_terms IS NOT NULL)
-AND NOT EXISTS (
-  SELECT 1
-  FROM store_items_search
-  WHERE store_items_search.rowid = store_items.rowid
-  AND store_items_search MATCH 'scope : "' || 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)) || '"' || CASE
-  WHEN store_items.search_text IS NULL THEN ''
-  ELSE ' AND search_text : ' || '"' || CASE
-  WHEN length(store_items.search_text) <= 200 THEN store_items.search_text
-  ELSE rtrim(substr(store_items.search_text, 1, 200), replace(substr(store_items.search_text, 1,
-          200), ' ', '')) END || '"' END || CASE
-  WHEN store_items.field_terms IS NULL THEN ''
-  ELSE ' AND field_terms : ' || '"' || CASE
-  WHEN length(store_items.field_terms) <= 200 THEN store_items.field_terms
-  ELSE rtrim(substr(store_items.field_terms, 1, 200), replace(substr(store_items.field_terms, 1,
-          200), ' ', '')) END || '"' END)
-ORDER BY key

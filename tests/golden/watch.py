@@ -14,12 +14,12 @@ from typing import Any
 from sqlalchemy import Engine, event
 
 from golden import normalised, text_of
-from memalchemy.database.prepared import Prepared
+from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.dialects import DIALECTS
 from memalchemy.statements import REGISTRY
 
-DRIVER = "memalchemy.database.running"
-"""The module that runs programs; all else that the library may send stands in ``_DIRECT``."""
+RUNNER = "memalchemy.database.program_runner"
+"""The module that runs programs; what the library may send without it stands in ``_DIRECT``."""
 
 _DIRECT = (
     "memalchemy.migrate",  # the version table and Alembic's own
@@ -27,8 +27,8 @@ _DIRECT = (
     "memalchemy.database",  # BEGIN, PRAGMA, the server's version
     "memalchemy.sync.host",  # what a host's session begins when it is asked for its connection
 )
-_HANDS_ON = "memalchemy.database.prepared"
-"""The module by which programs give their statements to SQLAlchemy or to a driver."""
+_BELOW = ("memalchemy.database.compiled", "memalchemy.database.direct_connection")
+"""The modules by which the runner gives statements to SQLAlchemy or to a driver."""
 
 _HOOK = "before_cursor_execute"
 
@@ -61,23 +61,24 @@ class Watch:
     def __enter__(self) -> Watch:
         event.listen(Engine, _HOOK, self._listen)
         # What goes straight to the driver passes no hook of SQLAlchemy's.
-        self._send = Prepared.execute
+        self._send = DirectConnection.execute
         watch, send = self, self._send
 
-        def execute(prepared: Prepared, statement: Any, parameters: Any) -> Any:
-            answer = send(prepared, statement, parameters)
+        def execute(direct: DirectConnection, statement: Any, parameters: Any) -> Any:
+            answer = send(direct, statement, parameters)
             if answer is not None:
-                sql, moved = prepared.text_of(statement), prepared.is_moved
-                name = f"{prepared.driver}, straight"
-                watch._look(prepared.dialect.name, name, sql, statement, moved=moved)
+                compiled = direct._compiled.get(statement, direct.dialect)
+                assert compiled is not None
+                name, moved = f"{direct.driver}, direct", direct.names_schema
+                watch._look(direct.dialect.name, name, compiled.sql, statement, moved=moved)
             return answer
 
-        Prepared.execute = execute  # type: ignore[method-assign]
+        DirectConnection.execute = execute  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *exc: object) -> None:
         event.remove(Engine, _HOOK, self._listen)
-        Prepared.execute = self._send  # type: ignore[method-assign]
+        DirectConnection.execute = self._send  # type: ignore[method-assign]
 
     def _listen(
         self, connection: Any, cursor: Any, sql: str, parameters: Any, context: Any, many: bool
@@ -96,7 +97,7 @@ class Watch:
         if frame is None:
             return
         sender = frame.f_globals["__name__"]
-        if sender != DRIVER:
+        if sender != RUNNER:
             if not sender.startswith(_DIRECT):
                 self.complaints.append(f"{sender} sends statements without a program: {sql}")
             return
@@ -143,7 +144,7 @@ def _sender() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
-        if not module.startswith(("sqlalchemy", __name__, _HANDS_ON)):
+        if not module.startswith(("sqlalchemy", __name__, *_BELOW)):
             return frame if module.startswith("memalchemy") else None
         frame = frame.f_back
     return None
@@ -154,8 +155,8 @@ def _author(program: GeneratorType[Any, Any, Any]) -> str:
     while True:
         frame = program.gi_frame
         inner = program.gi_yieldfrom
-        if inner is None and frame is not None and frame.f_code.co_name == "watched":
-            inner = frame.f_locals["running"]  # see `keymarks.without_content`
+        if inner is None and frame is not None and frame.f_code.co_name == "checked":
+            inner = frame.f_locals["running"]  # see `key_registry.refuse_payloads`
         if not isinstance(inner, GeneratorType):
             break
         program = inner

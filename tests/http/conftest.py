@@ -1,4 +1,4 @@
-"""Fixtures: a database behind a real server, and its client."""
+"""Fixtures: a real server with a database behind it, and a client of it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ TENANTS = 200
 
 
 @pytest.fixture(scope="module")
-def doors(shared_url: str) -> Iterator[tuple[str, Iterator[str]]]:
-    """A server of the module's, and tokens to it: each is of a tenant of its own."""
+def token_server(shared_url: str) -> Iterator[tuple[str, Iterator[str]]]:
+    """The URL of one server for the whole module, and tokens to it, each of another tenant."""
     tokens = {f"token-{uuid.uuid4().hex}": f"t-{uuid.uuid4().hex[:16]}" for _ in range(TENANTS)}
     with running(Database(shared_url), tokens=tokens) as url:
         yield url, iter(tokens)
 
 
 @pytest.fixture
-async def checkpointer(doors: tuple[str, Iterator[str]]) -> AsyncIterator[HTTPCheckpointer]:
-    """In place of the checkpointer of the behavioural suite."""
-    url, tokens = doors
+async def checkpointer(token_server: tuple[str, Iterator[str]]) -> AsyncIterator[HTTPCheckpointer]:
+    """An `HTTPCheckpointer`, in place of the `Checkpointer` of the behavioural suite."""
+    url, tokens = token_server
     async with HTTPCheckpointer(url, token=next(tokens)) as client:
         yield client
 
 
 @pytest.fixture
 def base_url(db: Database) -> Iterator[str]:
-    """A server on *db*, whose tenant is the test's own, without tokens."""
+    """The URL of a server without tokens on *db*, whose tenant is the test's own."""
     with running(db) as url:
         yield url

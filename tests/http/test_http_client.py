@@ -1,4 +1,4 @@
-"""`HTTPCheckpointer`: outages, retries, errors, loops, and servers that are not memalchemy's."""
+"""`HTTPCheckpointer`: outages, retries, errors, event loops, and servers of somebody else's."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ from memalchemy import (
     UnknownURL,
     events,
 )
+from memalchemy.errors import InvalidArgument
 from memalchemy.http import wire
 from memalchemy.http.blocking import HTTPCheckpointer as Blocking
 from servers import free_port
@@ -61,7 +62,7 @@ READS: dict[str, Callable[[HTTPCheckpointer], Any]] = {
 
 
 def behaving(then: Callable[[socket.socket, bytes], None]) -> Callable[[socket.socket], None]:
-    """A server that says it is memalchemy's, and then does as it likes."""
+    """Return the behaviour of a server that says it is memalchemy's; *then* does the rest."""
 
     def behave(connection: socket.socket) -> None:
         request = request_of(connection)
@@ -118,7 +119,7 @@ OUTAGES: dict[str, Callable[[socket.socket, bytes], None]] = {
 async def test_an_outage_is_an_exception_for_every_read_and_never_an_absence(
     outage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memalchemy.http.transport.ATTEMPTS", 1)
+    monkeypatch.setattr("memalchemy.http.client._transport.ATTEMPTS", 1)
     with answering(behaving(OUTAGES[outage])) as url:
         async with HTTPCheckpointer(url, timeout=1) as client:
             for read in READS.values():
@@ -153,7 +154,7 @@ async def test_a_client_is_entered_while_its_server_is_away(db: Database, base_u
         assert client.capabilities == Checkpointer(db).capabilities
 
 
-async def test_a_state_is_looked_for_by_typed_values(db: Database, base_url: str) -> None:
+async def test_search_data_compares_typed_values(db: Database, base_url: str) -> None:
     when = datetime(2026, 1, 2, tzinfo=UTC)
     await Checkpointer(db).save({"when": when, "raw": b"x"}, "t")
 
@@ -165,7 +166,7 @@ async def test_a_state_is_looked_for_by_typed_values(db: Database, base_url: str
 
 
 @pytest.mark.usefixtures("lasting")
-async def test_a_server_that_is_killed_is_an_exception_and_its_states_are_there_again(
+async def test_states_survive_a_restart_of_the_server(
     db: Database,
 ) -> None:
     with running(db) as url:
@@ -233,7 +234,7 @@ async def test_a_read_is_repeated_until_the_server_is_back() -> None:
             assert await client.load("thread") == {"a": 1}
 
 
-async def test_a_read_that_comes_too_often_waits_as_long_as_it_is_told() -> None:
+async def test_a_read_waits_as_long_as_retry_after_says() -> None:
     answers = iter([response(429, b"slow down", "text/plain", "Retry-After: 1")])
 
     def strict(connection: socket.socket, request: bytes) -> None:
@@ -246,10 +247,22 @@ async def test_a_read_that_comes_too_often_waits_as_long_as_it_is_told() -> None
             assert time.monotonic() - started >= 1
 
 
+async def test_a_write_that_got_429_was_not_applied() -> None:
+    with answering(behaving(says(429, b'{"code": "HTTP-429"}'))) as url:
+        async with HTTPCheckpointer(url, timeout=5) as client:
+            with pytest.raises(DatabaseUnreachable, match="too often") as refused:
+                await client.save({}, "thread")
+
+    assert refused.value.busy
+    assert not refused.value.maybe_applied
+
+
 # --- Errors --------------------------------------------------------------------------------------
 
 
-async def test_errors_come_back_as_what_they_were(checkpointer: HTTPCheckpointer) -> None:
+async def test_errors_of_the_server_are_raised_with_their_classes_and_attributes(
+    checkpointer: HTTPCheckpointer,
+) -> None:
     first = await checkpointer.save({"n": 1}, "thread")
     second = await checkpointer.save({"n": 2}, "thread")
 
@@ -258,9 +271,9 @@ async def test_errors_come_back_as_what_they_were(checkpointer: HTTPCheckpointer
     assert (conflict.value.expected, conflict.value.current) == (first, second)
     with pytest.raises(NotFound, match="nobody"):
         await checkpointer.save({}, "thread", parent_id="nobody")
-    with pytest.raises(ValueError, match="own"):
+    with pytest.raises(InvalidArgument, match="own"):
         await checkpointer.fork("thread", new_thread_id="thread")
-    with pytest.raises(ValueError, match="keep_last"):
+    with pytest.raises(InvalidArgument, match="keep_last"):
         await checkpointer.prune(keep_last=0)
     with pytest.raises(NotSerialisable) as refused:
         await checkpointer.save({"a": [{"b": object()}]}, "thread")
@@ -274,10 +287,12 @@ async def test_errors_come_back_as_what_they_were(checkpointer: HTTPCheckpointer
 
 
 @pytest.mark.parametrize("kind", wire.CLASSES.values(), ids=lambda kind: kind.__name__)
-def test_every_error_of_memalchemy_survives_the_way(kind: type[MemalchemyError]) -> None:
+def test_every_error_class_is_decoded_from_its_problem_document(
+    kind: type[MemalchemyError],
+) -> None:
     problem = {"code": kind.code, "detail": "what happened", "status": 400}
 
-    error = wire.error_of_problem(problem)
+    error = wire.decode_error(problem)
 
     assert type(error) is kind
     assert str(error) == "what happened"
@@ -315,7 +330,7 @@ class Agent(BaseModel):
 
 
 @pytest.mark.usefixtures("lasting")
-async def test_a_model_goes_there_and_back(base_url: str) -> None:
+async def test_a_pydantic_model_is_saved_and_loaded(base_url: str) -> None:
     agent = Agent(name="Ada", mood=Mood.CALM, seen=datetime(2026, 1, 2, tzinfo=UTC), tags={"a"})
     async with HTTPCheckpointer(base_url, state_type=Agent) as client:
         await client.save(agent, "thread")
@@ -323,7 +338,7 @@ async def test_a_model_goes_there_and_back(base_url: str) -> None:
         assert await client.load("thread") == agent
 
 
-async def test_what_is_saved_over_http_is_the_states_that_the_database_has(
+async def test_states_saved_over_http_equal_those_in_the_database(
     db: Database, base_url: str
 ) -> None:
     state = {"~b": "no tag", "nested": {"~t": [1]}, "raw": b"\x00", "lone": "\ud800", "n": 2**90}
@@ -350,20 +365,21 @@ async def test_a_checkpoint_that_another_rests_on_is_not_deleted(
     assert await native.load("t", "base") == {"n": 1}
 
 
-async def test_a_history_goes_on_where_the_end_of_a_page_was_deleted(
-    db: Database, base_url: str, monkeypatch: pytest.MonkeyPatch
+async def test_history_continues_when_the_end_of_a_page_was_deleted(
+    db: Database, base_url: str
 ) -> None:
-    monkeypatch.setattr("memalchemy.http.client.PAGE", 3)
+    ids = [f"c{number}" for number in range(503)]
+    checkpointer = Checkpointer(db)
+    for name in ids:
+        await checkpointer.save({}, "thread", name)
     async with HTTPCheckpointer(base_url) as client:
-        for number in range(8):
-            await client.save({"n": number}, "thread", f"c{number}")
         found = []
         async for info in client.history("thread"):
             found.append(info.checkpoint_id)
-            if info.checkpoint_id == "c5":
-                await client.delete("thread", "c5")
+            if info.checkpoint_id == "c3":  # the last of the first page of 500
+                await client.delete("thread", "c3")
 
-    assert found == [f"c{number}" for number in range(7, -1, -1)]
+    assert found == ids[::-1]
 
 
 # --- Loops, and without any ----------------------------------------------------------------------
@@ -383,7 +399,7 @@ def test_one_client_serves_several_loops(tmp_path: Any) -> None:
         assert [asyncio.run(work(number)) for number in range(3)] == [{"n": n} for n in range(3)]
 
 
-def test_it_works_without_await(tmp_path: Any) -> None:
+def test_the_synchronous_client_saves_and_loads(tmp_path: Any) -> None:
     with running(Database(f"sqlite:///{tmp_path}/agent.db")) as url, Blocking(url) as client:
         made = client.save({"n": 1}, "thread")
 
@@ -392,7 +408,7 @@ def test_it_works_without_await(tmp_path: Any) -> None:
         assert client.capabilities.search
 
 
-async def test_its_events_tell_names_and_no_content(base_url: str) -> None:
+async def test_events_of_the_client_have_names_and_no_content(base_url: str) -> None:
     seen: list[events.Event] = []
     unsubscribe = events.subscribe(seen.append)
     with answering(behaving(lambda connection, request: None)) as url:
@@ -469,7 +485,7 @@ async def test_a_server_with_the_documented_endpoints_alone_is_enough(
             assert await client.load("a/b") == {"n": 1, "set": {1}}
 
 
-async def test_what_a_foreign_server_cannot_do_is_said_before_it_is_asked() -> None:
+async def test_an_operation_that_a_server_lacks_is_refused_without_a_request() -> None:
     with answering(Foreign("ids")) as url:
         async with HTTPCheckpointer(url) as client:
             assert client.capabilities.persistent_checkpoint_ids
@@ -497,7 +513,7 @@ EVERYTHING: dict[str, Callable[[HTTPCheckpointer], Any]] = READS | {
 }
 
 
-async def test_a_wrong_path_of_a_right_server_is_an_error_and_no_absence(base_url: str) -> None:
+async def test_a_wrong_base_path_is_an_error_and_not_an_absence(base_url: str) -> None:
     client = HTTPCheckpointer(base_url + "/nope", timeout=5)
     with pytest.raises(DatabaseUnreachable, match="404"):
         await client.connect()
@@ -519,9 +535,7 @@ async def test_a_wrong_path_of_a_right_server_is_an_error_and_no_absence(base_ur
     ],
     ids=["HTML", "empty", "a number", "JSON for every path", "a login page"],
 )
-async def test_what_a_proxy_answers_for_every_path_is_an_error_and_no_absence(
-    page: bytes, call: str
-) -> None:
+async def test_answers_of_a_proxy_are_errors_and_not_absences(page: bytes, call: str) -> None:
     def proxy(connection: socket.socket) -> None:
         request_of(connection)
         connection.sendall(page)
@@ -535,7 +549,7 @@ async def test_what_a_proxy_answers_for_every_path_is_an_error_and_no_absence(
         await client.close()
 
 
-async def test_what_a_proxy_said_for_a_while_is_not_what_the_server_is(base_url: str) -> None:
+async def test_capabilities_are_asked_again_after_answers_of_a_proxy(base_url: str) -> None:
     target = urlsplit(base_url)
     is_up = threading.Event()
 
@@ -582,7 +596,7 @@ async def test_capabilities_are_known_once_the_server_was_asked(
 
 
 @pytest.mark.parametrize("url", ["", "localhost:80", "ftp://x", "http://", "http://x/?a=1"])
-def test_an_address_that_is_none_is_refused(url: str) -> None:
+def test_an_invalid_base_url_is_refused(url: str) -> None:
     with pytest.raises(UnknownURL):
         HTTPCheckpointer(url)
 
@@ -594,7 +608,7 @@ def test_arguments_that_make_no_sense_are_refused() -> None:
         HTTPCheckpointer("http://x", auth=("a", "b"), token="c")
 
 
-def test_nothing_of_http_is_imported_before_it_is_used() -> None:
+def test_http_libraries_are_imported_on_first_use() -> None:
     program = (
         "import sys, memalchemy, memalchemy.registry, memalchemy.cli.app, memalchemy.http\n"
         "from memalchemy import HTTPCheckpointer, get_checkpointer\n"
@@ -639,5 +653,5 @@ async def test_a_large_state_does_not_stop_the_event_loop(base_url: str) -> None
         assert await client.load("thread") == state
         watching.cancel()
 
-    # Threads share the interpreter with the loop, and the server is one of them here.
+    # The server is a thread of this process and shares the interpreter with the loop.
     assert longest < (time.monotonic() - started) / 2

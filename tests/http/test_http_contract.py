@@ -1,7 +1,7 @@
 """The behavioural suite's tests of a checkpointer, over a real socket.
 
-Every test of these files that takes a checkpointer and looks at nothing behind it runs here once
-more, word for word, on an `HTTPCheckpointer`; what HTTP has not is named with the reason.
+Every test of these files that uses nothing but a checkpointer runs here once more, on an
+`HTTPCheckpointer`. The tests that HTTP cannot pass are listed with the reason.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MODULES = (
 )
 
 BEHIND = {"db", "reopen", "monkeypatch"}
-"""Fixtures of tests that look behind a checkpointer, or put another one on the same rows."""
+"""Fixtures of tests that use the database behind a checkpointer, or another one on it."""
 
 SUPERSEDED = "nobody asks another process to hand words on at every step"
 
@@ -46,7 +46,7 @@ LEFT_OUT = {
 
 
 def of_a_checkpointer(module: ModuleType) -> dict[str, Any]:
-    """The tests of *module* that are about any checkpointer."""
+    """Return the tests of *module* that any checkpointer must pass."""
     found = {}
     for name, test in vars(module).items():
         if name.startswith("test_") and inspect.isfunction(test):
@@ -60,7 +60,7 @@ for _module in MODULES:
     globals().update(of_a_checkpointer(_module))
 
 
-def test_most_of_the_contract_is_here_and_what_is_left_out_exists() -> None:
+def test_most_of_the_contract_is_run_and_the_exceptions_exist() -> None:
     run = [name for module in MODULES for name in of_a_checkpointer(module)]
     there = {name for module in MODULES for name in vars(module)}
 

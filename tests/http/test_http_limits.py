@@ -1,4 +1,4 @@
-"""How much a request, a tenant and all together may take of a server; pages of other sites."""
+"""The limits of the HTTP server, and requests that browsers send for pages of other sites."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from httpserver import TOKEN, running
-from memalchemy import Checkpointer, Database, HTTPCheckpointer, Store
+from memalchemy import Checkpointer, Database, HTTPCheckpointer, Store, events
 from memalchemy.http import Limits
-from memalchemy.http.limits import has_more_values
+from memalchemy.http.server._limits import has_more_values
 from servers import Postgres
 
 OTHER = "another-token-9876543210-of-the-tests"
@@ -34,7 +34,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture
 def db(tmp_path: Path) -> Database:
-    """A limit knows no database."""
+    """A SQLite file, whichever databases the run is for: limits do not depend on one."""
     return Database(f"sqlite:///{tmp_path}/agent.db")
 
 
@@ -67,7 +67,9 @@ TREES = st.recursive(
 @given(TREES)
 def test_values_are_counted_without_parsing_them(tree: Any) -> None:
     document = json.dumps(tree, ensure_ascii=False).encode()
-    empty = len(re.findall(rb"[\[{]\s*[\]}]", document))  # counted as if there were one in it
+    empty = len(
+        re.findall(rb"[\[{]\s*[\]}]", document)
+    )  # an empty container counts as one with a value
     count = values_in(tree)
 
     assert has_more_values(document, count - 1) or count == 1
@@ -79,8 +81,8 @@ def test_values_are_counted_without_parsing_them(tree: Any) -> None:
     [b'"' * (4 * MIB), b'""' * MIB, b'"' + b'\\"' * MIB, b'"' + b"\\" * (MIB + 1), b"[" * MIB],
     ids=["quotes", "texts", "escapes", "backslashes", "brackets"],
 )
-def test_counting_takes_no_longer_for_what_is_no_json(document: bytes) -> None:
-    """Measured against a plain document of that length, so that a busy machine changes nothing."""
+def test_counting_values_takes_linear_time_for_malformed_documents(document: bytes) -> None:
+    """Compared with a plain document of that length, so that the machine's speed cancels out."""
     plain = b"[" + b'"a",' * (len(document) // 4) + b"1]"
 
     def seconds(text: bytes) -> float:
@@ -104,14 +106,14 @@ async def main():
     stop = asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin, stop.set)
     await serve(Database(sys.argv[1]), port=0, started=started, stop=stop, grace=1)
-    # The peak of this program; getrusage has that of its parent at the fork, too.
+    # The peak of this process; getrusage counts its parent's at the fork, too.
     print(int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) // 1024)
 
 asyncio.run(main())
 """
 
 
-def test_a_body_of_millions_of_values_costs_no_more_memory_than_its_bytes(tmp_path: Path) -> None:
+def test_a_body_of_millions_of_values_is_refused_without_parsing_it(tmp_path: Path) -> None:
     body = b'{"state":{"a":[' + b"{}," * (31 * MIB // 3) + b"{}]}}"
     server = subprocess.Popen(
         [sys.executable, "-c", MEMORY, f"sqlite:///{tmp_path}/agent.db"],
@@ -127,7 +129,7 @@ def test_a_body_of_millions_of_values_costs_no_more_memory_than_its_bytes(tmp_pa
 
     assert (answer.status_code, answer.json()["code"]) == (413, "MA-TOO-LARGE")
     assert answer.json()["limit"] == 1_000_000
-    assert int(said) < 100 + 4 * 31, "MiB: the process, and the body a few times over"
+    assert int(said) < 100 + 4 * 31, "MiB: the process, and the body four times"
 
 
 def test_a_long_text_is_one_value(db: Database) -> None:
@@ -167,7 +169,7 @@ def test_a_body_that_is_nested_too_deep_is_refused(db: Database, text: str) -> N
         ("POST", "/checkpoints/query", {"key": "a", "value": 1, "limit": 11}),
     ],
 )
-def test_no_list_is_asked_for_beyond_the_servers_limit(
+def test_a_list_longer_than_the_servers_limit_is_refused(
     db: Database, method: str, path: str, body: Any
 ) -> None:
     with running(db, limits=Limits(results=10)) as url:
@@ -183,7 +185,7 @@ def _at_ten(body: dict[str, Any]) -> dict[str, Any]:
     return {key: 10 if value == 11 else value for key, value in body.items()}
 
 
-def test_the_document_tells_the_limit_of_this_server(db: Database) -> None:
+def test_the_openapi_document_has_the_limit_of_this_server(db: Database) -> None:
     with running(db, limits=Limits(results=77)) as url:
         text = ask("GET", f"{url}/openapi.json").text
 
@@ -191,7 +193,7 @@ def test_the_document_tells_the_limit_of_this_server(db: Database) -> None:
     assert '"maximum":100000' not in text
 
 
-async def test_an_answer_over_the_limit_is_refused_with_what_to_do(db: Database) -> None:
+async def test_an_answer_over_the_limit_is_refused_with_advice(db: Database) -> None:
     store = Store(db)
     for n in range(10):
         await store.put(("n",), f"k{n}", "x" * 10_000)
@@ -213,7 +215,7 @@ async def test_an_answer_over_the_limit_is_refused_with_what_to_do(db: Database)
 
 @pytest.fixture
 def locked(postgres: Postgres, name: str) -> Iterator[psycopg.Connection]:
-    """A transaction that makes every save wait; its rollback lets them go on."""
+    """A transaction that makes every save wait, until it is rolled back."""
     lock = psycopg.connect(
         host=postgres.host,
         port=postgres.port,
@@ -226,7 +228,7 @@ def locked(postgres: Postgres, name: str) -> Iterator[psycopg.Connection]:
         yield lock
 
 
-def test_a_tenant_has_so_many_requests_at_once_and_others_have_theirs(
+def test_each_tenant_has_its_own_limit_of_requests_at_once(
     postgres: Postgres, name: str, locked: psycopg.Connection
 ) -> None:
     tokens = {TOKEN: "acme", OTHER: "globex"}
@@ -240,7 +242,7 @@ def test_a_tenant_has_so_many_requests_at_once_and_others_have_theirs(
         def save(token: str) -> httpx.Response:
             return ask("POST", path, json={"state": {}}, headers=bearer(token))
 
-        # The question below may take the place of a save that has not arrived yet.
+        # The list below may take the place of a save that has not arrived yet.
         waiting = [pool.submit(until, lambda: save(TOKEN), 201) for _ in range(3)]
         refused = until(lambda: ask("GET", f"{url}/threads", headers=bearer(TOKEN)), 429)
         other = ask("GET", f"{url}/threads", headers=bearer(OTHER))
@@ -252,13 +254,13 @@ def test_a_tenant_has_so_many_requests_at_once_and_others_have_theirs(
         after = ask("GET", f"{url}/threads", headers=bearer(TOKEN))
 
     assert int(refused.headers["retry-after"]) >= 1
-    assert refused.json()["busy"] is True
+    assert refused.json()["code"] == "HTTP-429"
     assert other.status_code == health.status_code == after.status_code == 200
     assert {answer.status_code for answer in done} == {201}
 
 
 def until(answer: Any, status: int) -> httpx.Response:
-    """Ask until the answer has a status; ten seconds at most."""
+    """Repeat a request until its answer has *status*, ten seconds at most."""
     ends = time.monotonic() + 10
     while True:
         found = answer()
@@ -268,7 +270,7 @@ def until(answer: Any, status: int) -> httpx.Response:
         time.sleep(0.02)
 
 
-def test_all_bodies_together_have_a_limit_and_what_is_done_gives_room(db: Database) -> None:
+def test_bodies_of_all_requests_share_a_limit_that_finished_requests_free(db: Database) -> None:
     with running(db, limits=Limits(pending_bytes=100_000), timeout=20) as url:
         begun = threading.Event()
         finish = threading.Event()
@@ -301,25 +303,30 @@ def test_all_bodies_together_have_a_limit_and_what_is_done_gives_room(db: Databa
     assert sorted(threads) == ["first", "fourth", "second"]
 
 
-async def test_the_client_comes_again_when_a_read_was_refused(
+async def test_the_client_repeats_a_read_that_got_429(
     postgres: Postgres, name: str, locked: psycopg.Connection
 ) -> None:
     db = Database(postgres.url(name))
     with running(db, limits=Limits(tenant_requests=1), timeout=20) as url:
         async with HTTPCheckpointer(url) as client:
-            await client.list_threads()  # what it asks about the server is asked
+            await client.list_threads()  # from now on the client knows the capabilities
             save = asyncio.create_task(client.save({"n": 1}, "t"))
             await asyncio.to_thread(until, lambda: ask("GET", f"{url}/threads"), 429)
+            refused = asyncio.Event()
+            unsubscribe = events.subscribe(
+                lambda event: refused.set() if event.name == "http.retry" else None
+            )
             reading = asyncio.create_task(client.list_threads())
-            await asyncio.sleep(0.1)  # and it is refused once
+            await asyncio.wait_for(refused.wait(), 10)
+            unsubscribe()
             await asyncio.to_thread(locked.rollback)
             await save
             assert await reading == ["t"]
 
 
 @pytest.mark.alone
-async def test_one_tenants_heavy_answers_do_not_stop_anothers_requests(db: Database) -> None:
-    """Against the time that a heavy answer takes, whatever machine this is."""
+async def test_heavy_answers_do_not_hold_up_other_tenants(db: Database) -> None:
+    """Compared with the time of a heavy answer, so that the machine's speed cancels out."""
     tokens = {TOKEN: "acme", OTHER: "globex"}
     store = Store(db.for_tenant("acme"))
     many = [{"a": n} for n in range(20_000)]
@@ -341,7 +348,7 @@ async def test_one_tenants_heavy_answers_do_not_stop_anothers_requests(db: Datab
 
 
 def heavily(url: str) -> float:
-    """The longest of some heavy requests, in seconds."""
+    """Return the seconds that the longest of three heavy requests took."""
     found = []
     for _ in range(3):
         started = time.perf_counter()
@@ -354,7 +361,7 @@ def heavily(url: str) -> float:
 @pytest.mark.parametrize(
     "wrong", [{"values": 0}, {"results": -1}, {"results": 100_001}, {"tenant_requests": 1.5}]
 )
-def test_a_limit_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_limits_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Limits(**wrong)
 
@@ -384,7 +391,7 @@ WRITES = [
     ids=lambda headers: "-".join(headers.values()),
 )
 @pytest.mark.parametrize("tokens", [None, {TOKEN: "acme"}], ids=["open", "tokens"])
-def test_a_page_of_another_origin_changes_nothing(
+def test_writes_from_a_page_of_another_origin_get_403(
     db: Database, method: str, path: str, headers: dict[str, str], tokens: Any
 ) -> None:
     with running(db, tokens=tokens) as url:
@@ -396,7 +403,7 @@ def test_a_page_of_another_origin_changes_nothing(
     assert "origin" in answer.json()["detail"]
 
 
-async def test_what_it_refuses_it_has_not_done(db: Database) -> None:
+async def test_a_refused_write_changes_nothing(db: Database) -> None:
     await Checkpointer(db).save({"n": 1}, "t")
     with running(db) as url:
         evil = {"Origin": "https://evil.example"}
@@ -410,7 +417,7 @@ async def test_what_it_refuses_it_has_not_done(db: Database) -> None:
 @pytest.mark.parametrize(
     "kind", ["text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded"]
 )
-def test_a_body_that_a_form_could_send_is_refused_everywhere(db: Database, kind: str) -> None:
+def test_bodies_of_form_types_get_415(db: Database, kind: str) -> None:
     with running(db) as url:
         for method, path in WRITES:
             for body in (b"{}", b""):
@@ -418,7 +425,7 @@ def test_a_body_that_a_form_could_send_is_refused_everywhere(db: Database, kind:
                 assert answer.status_code == 415, (method, path)
 
 
-def test_its_own_origin_programs_and_allowed_origins_may_write(db: Database) -> None:
+def test_own_pages_programs_and_allowed_origins_may_write(db: Database) -> None:
     with running(db, origins=["https://app.example"]) as url:
         saved = ask("POST", f"{url}/threads/t/checkpoints", json={"state": {}})
         for headers in (

@@ -1,4 +1,4 @@
-"""The server: who may come in, how much, how often, how slowly; and what it says and logs."""
+"""The HTTP server: tokens, hosts, rates, timeouts, problem documents, health, the access log."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ import httpx
 import psycopg
 import pytest
 from starlette.applications import Starlette
+from starlette.authentication import AuthCredentials, AuthenticationBackend, SimpleUser
+from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.requests import HTTPConnection
 from starlette.routing import Mount
 from typer.testing import CliRunner
 
@@ -27,15 +31,15 @@ from httpserver import TOKEN, running
 from memalchemy import Checkpointer, Database, DatabaseUnreachable, HTTPCheckpointer, Store
 from memalchemy.cli.app import app as commands
 from memalchemy.http import Tokens, app, serve
-from memalchemy.http.readiness import Readiness
-from memalchemy.http.tokens import Rates
+from memalchemy.http.server._limits import RateLimiter
+from memalchemy.http.server._readiness import Readiness
 from servers import Postgres, free_port
 
 OTHER = "another-token-9876543210-of-the-tests"
 
 
 def ask(method: str, url: str, **more: Any) -> httpx.Response:
-    """A request by itself, without the certificates that no test needs."""
+    """Send one request; *verify* is off because reading certificates takes a moment."""
     return httpx.request(method, url, verify=False, **more)
 
 
@@ -43,7 +47,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-# --- Who may come in -----------------------------------------------------------------------------
+# --- Tokens and hosts ----------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("lasting")
@@ -67,7 +71,7 @@ async def test_tenants_see_nothing_of_each_other(db: Database) -> None:
     assert await Checkpointer(db).load("thread", made) == {"word": "secret"}
 
 
-def test_every_operation_of_a_tenant_asks_for_a_token(db: Database) -> None:
+def test_every_operation_on_a_tenant_needs_a_token(db: Database) -> None:
     with running(db, tokens={TOKEN: db.tenant}) as url:
         document = ask("GET", f"{url}/openapi.json").json()
         for path, methods in document["paths"].items():
@@ -82,7 +86,7 @@ def test_every_operation_of_a_tenant_asks_for_a_token(db: Database) -> None:
                         assert answer.json()["code"] == "HTTP-401"
 
 
-async def test_without_tokens_it_refuses_to_be_reached_by_others(tmp_path: Path) -> None:
+async def test_a_server_without_tokens_listens_on_local_addresses_only(tmp_path: Path) -> None:
     db = Database(f"sqlite:///{tmp_path}/agent.db")
 
     for host in ("0.0.0.0", "::", "192.0.2.1", "agents.example"):
@@ -93,17 +97,17 @@ async def test_without_tokens_it_refuses_to_be_reached_by_others(tmp_path: Path)
         assert ask("GET", f"http://127.0.0.1:{port}/threads").json() == {"threads": []}
 
 
-def test_without_tokens_it_answers_to_the_names_of_this_machine_only(db: Database) -> None:
+def test_a_server_without_tokens_answers_to_local_host_names_only(db: Database) -> None:
     with running(db) as url:
         port = url.rsplit(":", 1)[1]
-        for name in ("localhost", "127.0.0.1", "[::1]"):
+        for name in ("localhost", "LocalHost", "127.0.0.1", "[::1]"):
             assert ask("GET", f"{url}/threads", headers={"Host": f"{name}:{port}"}).is_success
         refused = ask("GET", f"{url}/threads", headers={"Host": f"evil.example:{port}"})
 
     assert refused.status_code == 421
 
 
-def test_tokens_are_read_line_by_line() -> None:
+def test_tokens_are_parsed_from_lines_and_commas() -> None:
     hashed = "sha256:" + "ab" * 32
     tokens = Tokens.parse(f"# ours\n{TOKEN}==acme\n\n {OTHER} = globex # theirs\n{hashed}=hidden")
 
@@ -115,7 +119,7 @@ def test_tokens_are_read_line_by_line() -> None:
     assert len(Tokens.parse(f"{TOKEN}=acme,{OTHER}=globex")) == 2
 
 
-def test_a_hash_of_a_token_is_as_good_as_the_token() -> None:
+def test_a_token_can_be_given_as_its_hash() -> None:
     digest = hashlib.sha256(TOKEN.encode()).hexdigest()
 
     assert Tokens.parse(f"sha256:{digest}=acme").tenant_of(TOKEN) == "acme"
@@ -133,14 +137,14 @@ def test_a_hash_of_a_token_is_as_good_as_the_token() -> None:
         (f"{TOKEN}=~", "tenant"),
     ],
 )
-def test_tokens_that_make_no_sense_are_refused_without_being_repeated(text: str, why: str) -> None:
+def test_invalid_tokens_are_refused_without_being_quoted(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why) as caught:
         Tokens.parse(text)
 
     assert TOKEN not in str(caught.value)
 
 
-# --- How much, how often, how slowly -------------------------------------------------------------
+# --- Bodies, rates, timeouts ---------------------------------------------------------------------
 
 
 def test_a_body_over_the_limit_is_refused_before_it_is_read(db: Database) -> None:
@@ -165,7 +169,7 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(db: Database) -> Non
         assert answer.json()["limit"] == 10_000
 
 
-def test_a_tenant_that_comes_too_often_is_told_when_to_come_again(db: Database) -> None:
+def test_a_tenant_over_its_rate_gets_429_with_retry_after(db: Database) -> None:
     tokens = {TOKEN: db.tenant, OTHER: f"{db.tenant}-other"}
     with running(db, tokens=tokens, rate=0.01, burst=3) as url:
         asked = [ask("GET", f"{url}/threads", headers=bearer(TOKEN)) for _ in range(5)]
@@ -177,19 +181,19 @@ def test_a_tenant_that_comes_too_often_is_told_when_to_come_again(db: Database) 
     assert other.status_code == health.status_code == 200
 
 
-def test_a_bucket_fills_as_time_goes_by() -> None:
+def test_the_rate_limiter_refills_over_time() -> None:
     now = [0.0]
-    rates = Rates(2, 4, clock=lambda: now[0])
+    rates = RateLimiter(2, 4, clock=lambda: now[0])
 
     assert [rates.take("a") for _ in range(5)] == [0, 0, 0, 0, 0.5]
     now[0] = 1.0
     assert [rates.take("a") for _ in range(3)] == [0, 0, 0.5]
     now[0] = 100.0
     assert [rates.take("a") for _ in range(5)] == [0, 0, 0, 0, 0.5]
-    assert Rates(None).take("a") == 0
+    assert RateLimiter(None).take("a") == 0
 
 
-def test_a_body_that_comes_too_slowly_is_given_up(db: Database) -> None:
+def test_a_body_that_does_not_come_in_time_gets_408(db: Database) -> None:
     with running(db, timeout=0.5) as url:
         port = int(url.rsplit(":", 1)[1])
         with closing(socket.create_connection(("127.0.0.1", port), timeout=10)) as slow:
@@ -206,24 +210,7 @@ def test_a_body_that_comes_too_slowly_is_given_up(db: Database) -> None:
     assert b"nothing was done" in answer
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /threads HT", b"GET /threads HTTP/1.1\r\nA: b\r\n"])
-def test_headers_that_do_not_come_are_not_waited_for_for_ever(
-    db: Database, sent: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("memalchemy.http.serving.HEADER_SECONDS", 0.5)
-    with running(db) as url:
-        port = int(url.rsplit(":", 1)[1])
-        with closing(socket.create_connection(("127.0.0.1", port), timeout=10)) as slow:
-            slow.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            answer = b""
-            while not answer.endswith(b"}"):  # a second request may be slow as well
-                answer += slow.recv(65536)
-            slow.sendall(sent)
-            assert slow.recv(65536) == b""
-        assert ask("GET", f"{url}/health/live").is_success
-
-
-def test_an_answer_that_takes_too_long_is_given_up_and_a_write_may_have_happened(
+def test_an_answer_over_the_timeout_gets_504_and_a_write_may_have_happened(
     postgres: Postgres, name: str
 ) -> None:
     lock = psycopg.connect(
@@ -236,15 +223,16 @@ def test_an_answer_that_takes_too_long_is_given_up_and_a_write_may_have_happened
     with closing(lock), running(Database(postgres.url(name)), timeout=0.7) as url:
         lock.execute("LOCK TABLE threads IN ACCESS EXCLUSIVE MODE")
         written = ask("POST", f"{url}/threads/t/checkpoints", json={"state": {}}, timeout=10)
+        deleted = ask("DELETE", f"{url}/threads/t", timeout=10)
         read = ask("GET", f"{url}/threads/t", timeout=10)
         lock.rollback()
 
-    assert written.status_code == read.status_code == 504
-    assert written.json()["maybe_applied"] is True
+    assert written.status_code == deleted.status_code == read.status_code == 504
+    assert written.json()["maybe_applied"] is deleted.json()["maybe_applied"] is True
     assert read.json()["maybe_applied"] is False
 
 
-# --- What it says --------------------------------------------------------------------------------
+# --- Answers -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -271,13 +259,52 @@ def test_an_answer_that_takes_too_long_is_given_up_and_a_write_may_have_happened
             422,
             "MA-NOT-SERIALISABLE",
         ),
+        ("POST", "/threads/t/checkpoints", b'{"state": {}, "ttl": 1e-9}', 422, "MA-ARGUMENT"),
+        (
+            "POST",
+            "/threads/t/checkpoints",
+            b'{"state": {}, "checkpoint_id": "a", "parent_id": "a"}',
+            422,
+            "MA-ARGUMENT",
+        ),
+        ("POST", "/threads/t/copy", b'{"dest_thread_id": "t"}', 422, "MA-ARGUMENT"),
+        ("POST", "/prune", b"{}", 422, "MA-ARGUMENT"),
+        ("POST", "/prune", b'{"older_than": 1e-9}', 422, "MA-ARGUMENT"),
         ("POST", "/forget", b"{}", 422, "MA-ARGUMENT"),
+        ("POST", "/forget", b'{"metadata": {}}', 422, "MA-ARGUMENT"),
+        ("POST", "/forget", b'{"thread_id": "t", "metadata": {"a": 1}}', 422, "MA-ARGUMENT"),
+        (
+            "POST",
+            "/checkpoints/data",
+            b'{"path": "a", "value": {"~d": "secret"}}',
+            422,
+            "MA-NOT-SERIALISABLE",
+        ),
         ("GET", f"/threads/{'x' * 256}", None, 422, "MA-TOO-LARGE"),
         ("POST", "/store/a/search", b'{"query": "a", "mode": "vector"}', 422, "MA-ARGUMENT"),
         ("PUT", "/store/~/items/k", b'{"value": 1}', 422, "MA-ARGUMENT"),
+        ("PUT", "/store//items/k", b'{"value": 1}', 422, "MA-ARGUMENT"),
+        ("PUT", "/store/%ED%A0%80/items/k", b'{"value": 1}', 422, "MA-ARGUMENT"),
+        ("PUT", f"/store/{'x' * 600}/items/k", b'{"value": 1}', 422, "MA-TOO-LARGE"),
+        ("PUT", "/store/a/items/k", b'{"value": 1, "ttl": 1e-9}', 422, "MA-ARGUMENT"),
+        ("PUT", "/store/a/items/k", b'{"value": 1, "embedding": [0, 0]}', 422, "MA-ARGUMENT"),
+        ("PUT", "/store/a/items/k", b'{"value": 1, "embedding": [1e39]}', 422, "MA-ARGUMENT"),
+        ("GET", "/store?prefix=~", None, 422, "MA-ARGUMENT"),
+        ("POST", "/store/a/search", b'{"filter": {"a": {"$no": 1}}}', 422, "MA-ARGUMENT"),
+        ("POST", "/store/a/search", b'{"filter": {"/~2": 1}}', 422, "MA-ARGUMENT"),
+        ("POST", "/store/a/search", b'{"query": "a", "alpha": 0.5}', 422, "MA-ARGUMENT"),
+        ("POST", "/store/a/search", b'{"query": "a", "mmr": 0.5}', 422, "MA-ARGUMENT"),
+        ("POST", "/store/a/search", b'{"query": "a", "embedding": [1]}', 422, "MA-ARGUMENT"),
+        (
+            "POST",
+            "/store/a/search",
+            b'{"mode": "vector", "embedding": [1], "model": "%s"}' % (b"x" * 200),
+            422,
+            "MA-ARGUMENT",
+        ),
     ],
 )
-def test_a_mistake_is_a_problem_with_a_code_and_no_echo(
+def test_an_invalid_request_gets_a_problem_document_that_quotes_no_value(
     base_url: str, method: str, path: str, body: bytes | None, status: int, code: str
 ) -> None:
     kind = {"Content-Type": "application/json"}
@@ -291,21 +318,31 @@ def test_a_mistake_is_a_problem_with_a_code_and_no_echo(
     assert "secret" not in answer.text
 
 
-def test_what_is_not_json_is_told_apart_by_its_type(base_url: str) -> None:
+def test_a_body_without_the_content_type_of_json_gets_415(base_url: str) -> None:
     for headers in ({"Content-Type": "text/plain"}, {}):
         answer = ask("POST", f"{base_url}/threads/t/checkpoints", content=b"{}", headers=headers)
         assert answer.status_code == 415
         assert "with Content-Type: application/json" in answer.json()["detail"]
 
 
-def test_a_body_that_is_no_object_is_told_so_without_a_name_from_inside(base_url: str) -> None:
+def test_head_is_get_without_a_body_and_405_lists_the_methods_of_a_path(base_url: str) -> None:
+    head = ask("HEAD", f"{base_url}/threads")
+    wrong = ask("PATCH", f"{base_url}/threads/t/checkpoints", json={})
+
+    assert (head.status_code, head.content) == (200, b"")
+    assert wrong.status_code == 405
+    allowed = {method.strip() for method in wrong.headers["allow"].split(",")}
+    assert allowed == {"GET", "HEAD", "POST", "DELETE"}
+
+
+def test_a_body_that_is_no_object_is_refused_without_internal_class_names(base_url: str) -> None:
     answer = ask("PUT", f"{base_url}/store/a/items/k", json=5)
 
     assert answer.status_code == 422
     assert answer.json()["detail"] == "/: is not an object"
 
 
-def test_a_conflict_says_what_is_there_now(base_url: str) -> None:
+def test_a_conflict_names_the_current_checkpoint(base_url: str) -> None:
     place = f"{base_url}/threads/t/checkpoints"
     ask("POST", place, json={"state": {}, "checkpoint_id": "one"})
     conflict = ask("POST", place, json={"state": {}, "expected_parent": None})
@@ -319,7 +356,7 @@ def test_a_conflict_says_what_is_there_now(base_url: str) -> None:
 @pytest.mark.parametrize(
     "identifier", ["a/b", "..", ".", "ä 漢🎉", "%2F", "a?b#c", "~", "\x00", "\ud800"]
 )
-async def test_any_text_is_an_id_of_its_own(base_url: str, identifier: str) -> None:
+async def test_any_text_can_be_an_id(base_url: str, identifier: str) -> None:
     async with HTTPCheckpointer(base_url) as client:
         assert await client.save({"id": "this"}, identifier, identifier) == identifier
         await client.save({"id": "another"}, identifier + "x", identifier)
@@ -332,7 +369,9 @@ async def test_any_text_is_an_id_of_its_own(base_url: str, identifier: str) -> N
         assert await client.load(identifier + "x", identifier) == {"id": "another"}
 
 
-async def test_the_store_over_http_is_the_store(db: Database, base_url: str) -> None:
+async def test_items_of_the_store_are_written_read_and_searched_over_http(
+    db: Database, base_url: str
+) -> None:
     place = f"{base_url}/store/users%2Fada"
     item = {"value": {"likes": "tea", "when": {"~d": "2026-01-02"}}, "metadata": {"k": 1}}
     assert ask("PUT", f"{place}/items/a%2Fb", json=item).json() == {"version": 1}
@@ -364,7 +403,7 @@ async def test_the_store_over_http_is_the_store(db: Database, base_url: str) -> 
     assert ask("DELETE", place).json() == {"count": 1}
 
 
-async def test_a_database_that_is_away_is_503_and_nothing_of_its_address(
+async def test_an_unreachable_database_gets_503_without_its_address(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     away = f"postgresql://ada:hush@127.0.0.1:{free_port()}/agents"
@@ -386,7 +425,7 @@ async def test_a_database_that_is_away_is_503_and_nothing_of_its_address(
     assert "hush" not in caplog.text
 
 
-async def test_however_often_it_is_asked_whether_it_is_ready_the_database_is_asked_once(
+async def test_readiness_checks_the_database_once_for_many_requests(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checks = []
@@ -397,7 +436,7 @@ async def test_however_often_it_is_asked_whether_it_is_ready_the_database_is_ask
         await check(self)
 
     monkeypatch.setattr(Database, "check", counted)
-    monkeypatch.setattr("memalchemy.http.readiness.KEPT", 60)
+    monkeypatch.setattr("memalchemy.http.server._readiness.CACHE_SECONDS", 60)
     with running(db, tokens={TOKEN: db.tenant}) as url:
         checks.clear()
         async with httpx.AsyncClient(base_url=url) as client:
@@ -409,7 +448,7 @@ async def test_however_often_it_is_asked_whether_it_is_ready_the_database_is_ask
     assert len(checks) == 1
 
 
-async def test_whether_it_is_ready_is_asked_again_after_a_second_whatever_the_answer_was() -> None:
+async def test_readiness_is_checked_again_after_a_second() -> None:
     now, answers = 0.0, [None, DatabaseUnreachable("away"), None]
     asked = 0
 
@@ -435,7 +474,7 @@ async def test_whether_it_is_ready_is_asked_again_after_a_second_whatever_the_an
     assert asked == 3
 
 
-async def test_one_who_gives_up_waiting_for_readiness_leaves_the_answer_to_the_others() -> None:
+async def test_a_cancelled_readiness_request_leaves_the_check_to_the_others() -> None:
     may_answer = asyncio.Event()
     ready = Readiness(may_answer.wait)
     impatient, patient = asyncio.create_task(ready()), asyncio.create_task(ready())
@@ -447,7 +486,7 @@ async def test_one_who_gives_up_waiting_for_readiness_leaves_the_answer_to_the_o
     await patient
 
 
-def test_the_log_has_a_line_for_each_request_without_ids_and_contents(
+def test_the_access_log_has_a_line_for_each_request_without_ids_or_contents(
     db: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "memalchemy.http.access")
@@ -467,24 +506,30 @@ def test_the_log_has_a_line_for_each_request_without_ids_and_contents(
     assert "private" not in caplog.text
 
 
-async def test_a_mistake_inside_is_a_500_that_quotes_nothing(
-    base_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    "error", [KeyError("private"), ValueError("private"), TypeError("private")], ids=repr
+)
+async def test_a_defect_of_the_server_gets_500_and_quotes_no_value(
+    base_url: str,
+    error: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def broken(*args: Any, **kw: Any) -> Any:
-        return {}["a private value"]
+        raise error
 
     monkeypatch.setattr(Checkpointer, "list_threads", broken)
     answer = ask("GET", f"{base_url}/threads")
 
-    assert answer.status_code == 500
+    assert (answer.status_code, answer.json()["code"]) == (500, "HTTP-500")
     assert "private" not in answer.text + caplog.text
-    assert "KeyError at" in caplog.text
+    assert f"{type(error).__name__} at" in caplog.text
 
 
 # --- Under another application, and as a process -------------------------------------------------
 
 
-async def test_it_can_be_mounted_in_another_application(db: Database) -> None:
+async def test_the_application_can_be_mounted_in_another(db: Database) -> None:
     whole = Starlette(routes=[Mount("/memory", app(db))])
     transport = httpx.ASGITransport(whole)
     async with httpx.AsyncClient(transport=transport, base_url="http://x/memory") as http:
@@ -492,10 +537,42 @@ async def test_it_can_be_mounted_in_another_application(db: Database) -> None:
         assert made.status_code == 201
         assert (await http.get("/threads/a%2Fb")).json()["state"] == {"n": 1}
         assert (await http.get("/health/live")).is_success
+        assert (await http.get("/nowhere")).json()["code"] == "HTTP-404"
+
+
+async def test_the_user_of_an_outer_application_is_no_tenant(db: Database) -> None:
+    class Backend(AuthenticationBackend):
+        async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, SimpleUser]:
+            return AuthCredentials(), SimpleUser("somebody")
+
+    whole = Starlette(
+        routes=[Mount("/memory", app(db, tokens={TOKEN: db.tenant}))],
+        middleware=[Middleware(AuthenticationMiddleware, backend=Backend())],
+    )
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(whole), base_url="http://x/memory"
+    ) as http:
+        assert (await http.get("/threads")).status_code == 401
+        assert (await http.get("/health/live")).is_success
+        assert (await http.get("/threads", headers=bearer(TOKEN))).json() == {"threads": []}
+
+
+async def test_ids_are_read_from_the_decoded_path_where_a_server_has_no_other(db: Database) -> None:
+    """ASGI does not require ``raw_path``. A slash in an id cannot be told from others then."""
+    whole = app(db)
+
+    async def without_raw_path(scope: Any, receive: Any, send: Any) -> None:
+        await whole({k: v for k, v in scope.items() if k != "raw_path"}, receive, send)
+
+    transport = httpx.ASGITransport(without_raw_path)
+    async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
+        saved = await http.post("/threads/%25 ä/checkpoints", json={"state": {"n": 1}})
+        assert saved.status_code == 201
+    assert await Checkpointer(db).load("% ä") == {"n": 1}
 
 
 def started(*arguments: str, **environment: str) -> tuple[subprocess.Popen[str], str]:
-    """A `memalchemy serve` in a process of its own, and where it serves."""
+    """Start `memalchemy serve` in a process of its own; return it and its URL."""
     process = subprocess.Popen(
         [sys.executable, "-m", "memalchemy", *arguments, "serve", "--port", "0", "--json"],
         stdout=subprocess.PIPE,
@@ -512,14 +589,15 @@ def started(*arguments: str, **environment: str) -> tuple[subprocess.Popen[str],
     return process, json.loads(document)["url"]
 
 
-def ended(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[int, str]:
+def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str]:
     process.send_signal(number)
     _, said = process.communicate(timeout=30)
     return process.returncode, said
 
 
-async def test_the_command_serves_until_it_is_told_to_stop_and_ends_what_was_begun(
-    tmp_path: Path,
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_serve_finishes_running_requests_after_a_signal(
+    tmp_path: Path, number: signal.Signals
 ) -> None:
     url = f"sqlite:///{tmp_path}/agent.db"
     async with Database(url):
@@ -528,7 +606,7 @@ async def test_the_command_serves_until_it_is_told_to_stop_and_ends_what_was_beg
     async with HTTPCheckpointer(base, token=TOKEN) as client:
         saves = [asyncio.create_task(client.save({"n": n}, f"t{n}")) for n in range(20)]
         await asyncio.wait(saves, return_when=asyncio.FIRST_COMPLETED)
-        code, said = await asyncio.to_thread(ended, process)
+        code, said = await asyncio.to_thread(ended, process, number)
         done = await asyncio.gather(*saves, return_exceptions=True)
 
     assert code == 0, said
@@ -541,9 +619,18 @@ async def test_the_command_serves_until_it_is_told_to_stop_and_ends_what_was_beg
             )
 
 
-def test_the_command_refuses_what_makes_no_sense(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_serve_leaves_the_signal_handlers_of_its_process_as_they_were(
+    tmp_path: Path,
 ) -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    async with Database(f"sqlite:///{tmp_path}/agent.db") as db:
+        await serve(db, port=0, started=lambda url: os.kill(os.getpid(), signal.SIGTERM))
+
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+def test_serve_refuses_invalid_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MEMALCHEMY_TOKENS", raising=False)
 
     def call(*arguments: str) -> Any:

@@ -11,7 +11,7 @@ import pytest
 import memalchemy.sync
 from httpserver import TOKEN, answering, request_of, response, running
 from memalchemy import Checkpointer, Database, HTTPCheckpointer, MemalchemyError, Store
-from memalchemy.codec.sealing import generate_key
+from memalchemy.codec.encryption import generate_key
 from memalchemy.http.blocking import HTTPCheckpointer as Blocking
 from servers import free_port
 
@@ -21,7 +21,7 @@ KEY = generate_key()
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error with all that caused it, or came before it."""
+    """Yield an error, its cause, the cause of that, and so on."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
@@ -38,7 +38,7 @@ def assert_silent(error: BaseException) -> None:
 
 
 def refusing(status: int) -> Callable[[socket.socket], None]:
-    """A server that answers everything with *status*."""
+    """Return the behaviour of a server that answers every request with *status*."""
 
     def behave(connection: socket.socket) -> None:
         request_of(connection)
@@ -49,7 +49,7 @@ def refusing(status: int) -> Callable[[socket.socket], None]:
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 422, 500, 503])
-def test_the_client_shows_none_whatever_a_server_answers(status: int) -> None:
+def test_client_errors_show_no_secrets_whatever_the_server_answers(status: int) -> None:
     with answering(refusing(status)) as url:
         address = url.replace("://", f"://ada:{PASSWORD}@")
         for make in (
@@ -63,7 +63,7 @@ def test_the_client_shows_none_whatever_a_server_answers(status: int) -> None:
             assert_silent(refused.value)
 
 
-async def test_the_client_shows_none_where_nothing_listens() -> None:
+async def test_client_errors_show_no_secrets_without_a_server() -> None:
     url = f"http://ada:{PASSWORD}@127.0.0.1:{free_port()}"
     with pytest.raises((MemalchemyError, ValueError)) as refused:
         async with HTTPCheckpointer(url, timeout=1) as client:
@@ -85,7 +85,7 @@ async def test_the_client_shows_none_where_nothing_listens() -> None:
         "nothing://ada:{p}@host/agents",
     ],
 )
-def test_the_synchronous_face_shows_none_of_a_url(url: str) -> None:
+def test_errors_of_the_synchronous_face_show_no_password_of_a_url(url: str) -> None:
     given = url.format(p=PASSWORD, port=free_port())
     if url.startswith("sqlite"):
         given = given.replace(f"{PASSWORD}@", "")  # a file's name is no secret
@@ -112,9 +112,7 @@ def _edit(db: Any, statement: str) -> None:
         f"UPDATE store_items SET meta = '[\"{SAID}\"]'",
     ],
 )
-def test_the_synchronous_face_shows_nothing_of_what_is_stored(
-    tmp_path: Any, statement: str
-) -> None:
+def test_errors_of_the_synchronous_face_show_no_stored_data(tmp_path: Any, statement: str) -> None:
     with memalchemy.sync.Database(f"sqlite:///{tmp_path}/agent.db", keys=[KEY]) as db:
         agent, store = memalchemy.sync.Checkpointer(db), memalchemy.sync.Store(db)
         agent.save({"said": SAID}, "t", "c", {"n": 1})
@@ -137,7 +135,7 @@ def test_the_synchronous_face_shows_nothing_of_what_is_stored(
         assert_silent(error)
 
 
-async def test_keys_of_other_hands_are_not_shown(tmp_path: Any) -> None:
+async def test_errors_show_no_encryption_keys(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path}/agent.db"
     async with Database(url, keys=[KEY]) as db:
         await Store(db).put(("n",), "k", {"said": SAID})
@@ -148,7 +146,7 @@ async def test_keys_of_other_hands_are_not_shown(tmp_path: Any) -> None:
             assert_silent(refused.value)
 
 
-async def test_a_tenants_token_reaches_nothing_of_another(tmp_path: Any) -> None:
+async def test_a_token_reaches_no_data_of_other_tenants(tmp_path: Any) -> None:
     db = Database(f"sqlite:///{tmp_path}/agent.db")
     theirs = Checkpointer(db.for_tenant("theirs"))
     await theirs.save({"said": SAID}, "secret", "c", {"n": 1})

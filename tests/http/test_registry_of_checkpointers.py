@@ -1,4 +1,4 @@
-"""`get_checkpointer`: every provider, its hints, and what is refused."""
+"""`get_checkpointer`: every provider, its hints, and refused names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from servers import Postgres
 
 
 async def works(checkpointer: Any) -> None:
-    """It saves, loads, and is closed by its own ``async with``."""
+    """Save and load with a checkpointer, which its own ``async with`` closes."""
     async with checkpointer:
         made = await checkpointer.save({"n": 1}, "thread", metadata={"k": 1})
         assert await checkpointer.load("thread", made) == {"n": 1}
@@ -112,7 +112,7 @@ async def test_postgresql_is_a_database_or_a_url(postgres: Postgres, name: str) 
         ),
     ],
 )
-def test_a_hint_to_oracle_is_heard(name: str, options: dict[str, Any], display: str) -> None:
+def test_an_oracle_hint_becomes_a_url(name: str, options: dict[str, Any], display: str) -> None:
     assert display in repr(get_checkpointer(name, **options))
 
 
@@ -125,7 +125,7 @@ async def test_http_is_a_client(form: str, tmp_path: Path) -> None:
         await works(checkpointer)
 
 
-def test_options_go_where_they_belong(tmp_path: Path) -> None:
+def test_options_reach_the_database_and_the_checkpointer(tmp_path: Path) -> None:
     checkpointer = get_checkpointer(
         f"sqlite:{tmp_path}/a.db", namespace=("a",), ttl=60, tenant="acme", migrate="check"
     )
@@ -169,7 +169,7 @@ def test_a_hint_that_is_missing_or_makes_no_sense_is_an_error(name: str) -> None
 
 
 @pytest.mark.parametrize("name", ["redis", "opensearch", "oci", "s3", "mysql"])
-def test_what_is_not_here_says_what_replaces_it_and_how_to_bring_ones_own(name: str) -> None:
+def test_an_unsupported_provider_names_its_replacement(name: str) -> None:
     with pytest.raises(ValueError, match="Unknown checkpointer provider: ") as caught:
         get_checkpointer(f"{name}:somewhere")
 
@@ -179,12 +179,12 @@ def test_what_is_not_here_says_what_replaces_it_and_how_to_bring_ones_own(name: 
     assert len(said.split("oracle'")[1]) > 120
 
 
-def test_any_other_name_lists_what_there_is() -> None:
+def test_an_unknown_name_lists_the_providers() -> None:
     with pytest.raises(ValueError, match=r"Unknown checkpointer provider: 'x'\. Available"):
         get_checkpointer("x:y")
 
 
-def test_one_can_register_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_can_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_registered", {})
     register_checkpointer("custom", lambda **kw: kw)
 
@@ -197,7 +197,7 @@ def test_one_can_register_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
         register_checkpointer("a", "not a function")  # type: ignore[arg-type]
 
 
-def test_an_installed_package_brings_its_own(
+def test_an_installed_package_provides_a_checkpointer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = tmp_path / "theirs-1.0.dist-info"

@@ -1,7 +1,6 @@
-"""Walks a compiled graph over a saver, step for step, and notes all that can be seen of it.
+"""Runs a compiled graph on a saver step by step, and records everything that can be observed of it.
 
-Two walks of one script, over two savers, must have seen the same. What is noted of each, and how
-it compares, is in ``graph_seen``.
+Two runs of one script on two savers must make the same observations; see ``graph_observations``.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from graph_seen import IDS, Ordinals, differs
+from graph_observations import IDS, Ordinals, differs
 from langgraph.checkpoint.base import (
     BaseCheckpointSaver,
     CheckpointTuple,
@@ -150,7 +149,7 @@ class Walk:
         return [one for ns in ordered for one in reversed(namespaces[ns])]
 
     async def check(self) -> None:
-        """What is read one by one is what a list gives, for every checkpoint of every thread."""
+        """Check that reading checkpoints one by one gives the same as listing them."""
         for thread in self.threads:
             for listed in await self.stored(thread):
                 alone = await self._save("get_tuple", listed.config)

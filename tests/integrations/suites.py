@@ -1,7 +1,7 @@
-"""Frameworks' own tests, from their sdists as they were published, with our classes under them.
+"""Running of frameworks' own tests, from their published sdists, on our classes.
 
-An sdist is downloaded once, into ``MEMALCHEMY_SDISTS`` if that is set, beside the project and not
-in it; nothing of theirs is kept here.
+An sdist is downloaded once, into ``MEMALCHEMY_SDISTS`` or a temporary directory; no file of a
+framework is part of this repository.
 """
 
 from __future__ import annotations
@@ -40,17 +40,18 @@ def unpacked(package: str, version: str, place: Path) -> Path:
 def run(
     sdist: Path, plugin: str, *given: str, environment: Mapping[str, str] = os.environ
 ) -> tuple[Counter[str], str]:
-    """How many tests passed, are expected to fail, and failed; and what pytest said.
+    """Count the tests that passed, are expected to fail, and failed; return pytest's output, too.
 
-    *given* are pytest's arguments; the *plugin*, a module beside this one, puts our classes in.
+    *given* are arguments of pytest; *plugin* is a module beside this one that replaces the classes.
     """
     report = sdist.parent / "report.xml"
     options = ["-q", "-p", plugin, "-p", "no:cacheprovider", f"--junit-xml={report}"]
     imports = [str(HERE), *(path for path in sys.path if path)]
+    given_environment = {k: v for k, v in environment.items() if k != "MEMALCHEMY_URL"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *given],
         cwd=sdist,
-        env={**environment, "PYTHONPATH": os.pathsep.join(imports)},
+        env={**given_environment, "PYTHONPATH": os.pathsep.join(imports)},
         capture_output=True,
         text=True,
         timeout=500,

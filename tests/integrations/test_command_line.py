@@ -1,4 +1,4 @@
-"""What frameworks keep in one database, looked at from the command line, which knows none."""
+"""The command line on the data of all frameworks in one database."""
 
 from __future__ import annotations
 
@@ -66,19 +66,19 @@ def test_the_threads_of_every_framework_are_listed(url: str) -> None:
 @pytest.mark.parametrize(
     ("words", "namespace"), [("copper kettle", "langgraph"), ("flight 9:15", "locus")]
 )
-def test_what_was_said_is_found_with_its_namespace(url: str, words: str, namespace: str) -> None:
+def test_a_search_shows_the_namespace_of_each_hit(url: str, words: str, namespace: str) -> None:
     hits = call(url, "search", words)
 
     assert hits[0]["namespace"] == [namespace]
     assert hits[0]["thread_id"] == "ada"
 
 
-def test_what_a_session_holds_is_found_among_the_entries(url: str) -> None:
+def test_items_of_a_session_are_found_by_log_search(url: str) -> None:
     assert call(url, "log", "search", "parcel")[0]["namespace"] == ["openai"]
     assert call(url, "log", "tail", "ada")[0]["value"]["content"] == "Where is my parcel?"
 
 
-def test_a_graphs_state_is_shown_as_it_reads(url: str) -> None:
+def test_a_graphs_state_is_printed_message_by_message(url: str) -> None:
     state = call(url, "show", "ada", "--namespace", "langgraph")["state"]
 
     assert [(said["type"], said["content"]) for said in state["messages"]] == [
@@ -88,7 +88,7 @@ def test_a_graphs_state_is_shown_as_it_reads(url: str) -> None:
     assert state["~metadata"]["source"] == "loop"
 
 
-def test_steps_of_a_graph_are_compared_by_what_is_in_them(url: str) -> None:
+def test_a_diff_of_graph_steps_shows_the_packed_values(url: str) -> None:
     newest, before, *_ = call(url, "history", "ada", "--namespace", "langgraph")
     ids = before["checkpoint_id"], newest["checkpoint_id"]
     found = call(url, "diff", "ada", *ids, "--namespace", "langgraph")
@@ -97,7 +97,7 @@ def test_steps_of_a_graph_are_compared_by_what_is_in_them(url: str) -> None:
     assert not any(where.startswith("/messages") for where in found["changed"])
 
 
-def test_an_agents_state_is_shown_as_it_reads(url: str) -> None:
+def test_an_agents_state_is_printed_message_by_message(url: str) -> None:
     state = call(url, "show", "ada", "--namespace", "locus")["state"]
 
     assert "A flight at 9:15." in json.dumps(state)

@@ -1,4 +1,4 @@
-"""All frameworks keep something under one id, in one database and process: none meets another."""
+"""Data of all frameworks under one id, in one database and process, stays separate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 class Kept(NamedTuple):
-    """How one of them writes its own name under the id, reads it, and deletes it."""
+    """Functions that write a framework's own name under the id, read it, and delete it."""
 
     write: Callable[[str], Awaitable[Any]]
     read: Callable[[], Awaitable[Any]]
@@ -32,7 +32,7 @@ class Kept(NamedTuple):
 
 
 async def _of(found: Awaitable[Any], look: Callable[[Any], Any]) -> Any:
-    """What is to be seen of something found; ``None`` of nothing."""
+    """Apply *look* to what was found; return ``None`` for nothing."""
     there = await found
     return look(there) if there else None
 
@@ -144,7 +144,9 @@ def _adapted(db: Database) -> dict[str, Kept]:
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-async def test_each_finds_its_own_until_it_deletes_it_itself(db: Database, backwards: bool) -> None:
+async def test_each_framework_keeps_its_data_until_it_deletes_it_itself(
+    db: Database, backwards: bool
+) -> None:
     keepers = _native(db) | _adapted(db)
     for name, kept in keepers.items():
         await kept.write(name)

@@ -1,16 +1,16 @@
-"""Compiled graphs of every kind on `MemalchemySaver`, step for step as on LangGraph's own saver.
+"""Compiled graphs of every kind on `MemalchemySaver`, compared with LangGraph's own saver.
 
-Written from what LangGraph documents: nothing here knows how the saver stores. Going back in time
-is in test_langgraph_time_travel.py.
+The tests follow LangGraph's documentation and know nothing of how the saver stores. Time travel is
+in test_langgraph_time_travel.py.
 """
 
 from __future__ import annotations
 
 import pytest
 from graph_walk import Walk, alike
-from graph_zoo import Weather, agent, chat, function, harvest, jury, ledger, nested, plan
 from langchain_core.messages import HumanMessage
 from langgraph.types import Command
+from sample_graphs import FailurePlan, agent, chat, function, harvest, jury, ledger, nested, plan
 
 from memalchemy import Database
 from memalchemy.integrations.langgraph import MemalchemySaver
@@ -27,7 +27,7 @@ def human(text: str, name: str) -> dict:
     return {"messages": [HumanMessage(text, id=name)]}
 
 
-async def test_a_chat_goes_on_where_it_was(saver, blocking):
+async def test_a_chat_continues_where_it_stopped(saver, blocking):
     async def talk(walk: Walk) -> None:
         for turn in range(4):
             await walk.invoke(human(f"turn {turn}", f"h{turn}"))
@@ -81,7 +81,7 @@ async def test_a_run_stops_before_and_after_nodes(saver, blocking):
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-async def test_a_task_for_each_of_many_things(saver, blocking, durability):
+async def test_send_starts_a_task_for_each_of_many_values(saver, blocking, durability):
     async def work(walk: Walk) -> None:
         many = [f"f{n:02}" for n in range(12)]
         await walk.invoke({"fields": many}, durability=durability)
@@ -91,12 +91,14 @@ async def test_a_task_for_each_of_many_things(saver, blocking, durability):
 
 
 @pytest.mark.parametrize("durability", ["sync", "async"])
-async def test_what_has_run_beside_a_failed_task_does_not_run_again(saver, blocking, durability):
-    skies = []
+async def test_tasks_that_succeeded_beside_a_failed_one_do_not_run_again(
+    saver, blocking, durability
+):
+    plans = []
 
     def build(saver):
-        skies.append(Weather({"reap b": 2}, after=2, channels=["crop"]))
-        return harvest(saver, weather=skies[-1])
+        plans.append(FailurePlan({"reap b": 2}, after=2, channels=["crop"]))
+        return harvest(saver, failures=plans[-1])
 
     async def work(walk: Walk) -> None:
         for given in ({"fields": ["a", "b", "c"]}, None, None):
@@ -105,14 +107,14 @@ async def test_what_has_run_beside_a_failed_task_does_not_run_again(saver, block
     walk = await alike(saver, blocking, build, work)
 
     assert (await walk.state()).values["crop"] == ["wheat of a", "wheat of b", "wheat of c"]
-    ours, theirs = skies
+    ours, theirs = plans
     assert sorted(ours.ran) == sorted(theirs.ran)
     assert ours.ran.count("reap b") == 3
 
 
-async def test_a_failed_join_resumes_and_a_new_run_may_be_begun_instead(saver, blocking):
+async def test_a_failed_join_resumes_or_a_new_run_starts(saver, blocking):
     def build(saver):
-        return plan(saver, weather=Weather({"join": 1, "left": 1}, after=1, channels=["done"]))
+        return plan(saver, failures=FailurePlan({"join": 1, "left": 1}, after=1, channels=["done"]))
 
     async def work(walk: Walk) -> None:
         await walk.invoke({"goal": "abc"})  # left fails
@@ -123,7 +125,7 @@ async def test_a_failed_join_resumes_and_a_new_run_may_be_begun_instead(saver, b
     await alike(saver, blocking, build, work)
 
 
-async def test_several_who_are_asked_at_once_answer_one_after_another(saver, blocking):
+async def test_concurrent_interrupts_are_answered_one_by_one(saver, blocking):
     async def judge(walk: Walk) -> None:
         await walk.invoke({"said": ["opened"]})
         for name in ("bob", "ann", "bob", "cyd", "bob"):
@@ -134,7 +136,7 @@ async def test_several_who_are_asked_at_once_answer_one_after_another(saver, blo
     await alike(saver, blocking, jury, judge)
 
 
-async def test_all_are_answered_in_one_run(saver, blocking):
+async def test_concurrent_interrupts_are_answered_in_one_run(saver, blocking):
     async def judge(walk: Walk) -> None:
         await walk.invoke({"said": ["opened"]})
         for _ in range(3):
@@ -145,10 +147,10 @@ async def test_all_are_answered_in_one_run(saver, blocking):
     await alike(saver, blocking, jury, judge)
 
 
-async def test_questions_among_tasks_that_have_come_to_their_end(saver, blocking):
+async def test_interrupts_beside_finished_tasks(saver, blocking):
     def build(saver):
         return harvest(
-            saver, weather=Weather({"reap x": 1}, after=4, channels=["crop", "__interrupt__"])
+            saver, failures=FailurePlan({"reap x": 1}, after=4, channels=["crop", "__interrupt__"])
         )
 
     async def work(walk: Walk) -> None:
@@ -166,7 +168,7 @@ async def test_questions_among_tasks_that_have_come_to_their_end(saver, blocking
 
 
 @pytest.mark.parametrize("own", [None, True, False], ids=["inherited", "own", "none"])
-async def test_graphs_in_graphs(saver, blocking, own):
+async def test_subgraphs(saver, blocking, own):
     # One that keeps nothing fails in LangGraph itself when it is to wait for its saves.
     durability = "async" if own is False else "sync"
 
@@ -182,7 +184,7 @@ async def test_graphs_in_graphs(saver, blocking, own):
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-async def test_graphs_in_graphs_at_every_durability(saver, blocking, durability):
+async def test_subgraphs_at_every_durability(saver, blocking, durability):
     async def talk(walk: Walk) -> None:
         await walk.invoke({"said": ["hello"]}, durability=durability)
         await walk.invoke(Command(resume="good"), durability=durability)
@@ -201,7 +203,7 @@ async def test_delta_channels_are_rebuilt_in_their_order(saver, blocking, durabi
     assert lines[:14] == ["width 12", *(f"line {n}" for n in range(12)), "sum 13"]
 
 
-async def test_delta_channels_with_a_question_among_the_tasks(saver, blocking):
+async def test_delta_channels_with_an_interrupted_task(saver, blocking):
     def build(saver):
         return ledger(saver, asks=True)
 
@@ -262,7 +264,7 @@ async def test_a_state_is_changed_in_supersteps(saver, blocking):
     ],
     ids=["chat", "plan", "nested"],
 )
-async def test_what_is_streamed(saver, blocking, build, given):
+async def test_streams_are_those_of_langgraphs_own_saver(saver, blocking, build, given):
     async def work(walk: Walk) -> None:
         modes = ["values", "updates", "checkpoints", "tasks"]
         await walk.stream(given, stream_mode=modes, subgraphs=False, durability="sync")
@@ -270,7 +272,7 @@ async def test_what_is_streamed(saver, blocking, build, given):
     await alike(saver, blocking, build, work)
 
 
-async def test_what_is_configured_is_in_the_metadata(saver, blocking):
+async def test_configured_scalars_are_in_the_metadata(saver, blocking):
     async def work(walk: Walk) -> None:
         more = {"configurable": {"user": "ada", "age": 36, "hidden": ["no scalar"]}}
         more |= {"metadata": {"lang": "en", "nul": "a\0b"}, "run_id": None}
@@ -280,7 +282,7 @@ async def test_what_is_configured_is_in_the_metadata(saver, blocking):
     await alike(saver, blocking, chat, work)
 
 
-async def test_values_that_are_hard_to_keep(saver, blocking):
+async def test_values_that_are_hard_to_serialise(saver, blocking):
     hard = {
         "nul": "a\0b",
         "many": {1: (1, 2), "nested": {"set": {3, 1, 2}, "none": None, "bytes": b"\0\xff"}},
@@ -296,7 +298,7 @@ async def test_values_that_are_hard_to_keep(saver, blocking):
     await alike(saver, blocking, plan, work)
 
 
-async def test_a_deleted_thread_begins_anew(saver, blocking):
+async def test_a_deleted_thread_starts_empty(saver, blocking):
     async def work(walk: Walk) -> None:
         await walk.invoke({"said": ["hello"]})
         await walk.invoke({"said": ["other"]}, thread="2")

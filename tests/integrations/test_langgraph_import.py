@@ -1,4 +1,4 @@
-"""`import langgraph`: what LangGraph's own savers and stores keep goes on in memalchemy."""
+"""`import langgraph`: data of LangGraph's own savers and stores, imported."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from memalchemy import Database, NotFound
 from memalchemy.cli.app import app
 from memalchemy.errors import Corrupt, DatabaseUnreachable
 from memalchemy.integrations.langgraph import MemalchemySaver, MemalchemyStore
+from memalchemy.integrations.langgraph._source import by_path
 from memalchemy.integrations.langgraph.importing import ImportReport, import_langgraph
-from memalchemy.integrations.langgraph.source import by_path
 from servers import Postgres
 
 Opening = Callable[[], AbstractAsyncContextManager[Any]]
@@ -86,7 +86,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 async def db(
     place: Place, name: str, postgres: Postgres, tmp_path: Path
 ) -> AsyncIterator[Database]:
-    """Where it goes: from SQLite to PostgreSQL, and the other way."""
+    """The target of an import: from SQLite to PostgreSQL, and the other way."""
     other = postgres.url(name) if place.url.startswith("sqlite") else f"sqlite:///{tmp_path}/a.db"
     async with Database(other, tenant=uuid4().hex) as made:
         yield made
@@ -226,7 +226,7 @@ async def test_a_thread_goes_on_where_it_was(ran: Place, db: Database) -> None:
         assert words(after) == words(expected)
 
 
-async def test_an_import_that_is_repeated_brings_what_came_since(ran: Place, db: Database) -> None:
+async def test_a_repeated_import_imports_what_is_new(ran: Place, db: Database) -> None:
     first = await import_langgraph(ran.url, db)
     again = await import_langgraph(ran.url, db)
     assert (again.new_checkpoints, again.writes) == (0, 0)
@@ -241,7 +241,9 @@ async def test_an_import_that_is_repeated_brings_what_came_since(ran: Place, db:
         assert await comparable(saver_of(db), "talk") == await comparable(saver, "talk")
 
 
-async def test_what_went_on_in_memalchemy_stays(ran: Place, db: Database) -> None:
+async def test_later_steps_in_memalchemy_survive_a_repeated_import(
+    ran: Place, db: Database
+) -> None:
     await import_langgraph(ran.url, db)
     graph = build(MemalchemySaver(db))
     await graph.ainvoke(Command(resume="yes"), thread("waits"))
@@ -253,7 +255,7 @@ async def test_what_went_on_in_memalchemy_stays(ran: Place, db: Database) -> Non
     assert await comparable(MemalchemySaver(db), "waits") == before
 
 
-async def test_an_import_that_was_interrupted_goes_on(ran: Place, db: Database) -> None:
+async def test_an_interrupted_import_continues(ran: Place, db: Database) -> None:
     def stop(report: ImportReport) -> None:
         if report.done == 5:
             raise KeyboardInterrupt
@@ -266,14 +268,16 @@ async def test_an_import_that_was_interrupted_goes_on(ran: Place, db: Database) 
     assert rest.new_checkpoints == rest.checkpoints - 5
 
 
-async def test_a_dry_run_writes_nothing_and_says_the_same(ran: Place, db: Database) -> None:
+async def test_a_dry_run_writes_nothing_and_reports_the_same(ran: Place, db: Database) -> None:
     looked = await import_langgraph(ran.url, db, dry_run=True)
     assert await told(MemalchemySaver(db), "talk") == []
     done = await import_langgraph(ran.url, db)
     assert looked == done
 
 
-async def test_another_thread_of_the_same_name_stays_as_it_is(ran: Place, db: Database) -> None:
+async def test_a_different_thread_of_the_same_name_is_a_reported_conflict(
+    ran: Place, db: Database
+) -> None:
     async with ran.saver() as saver:
         one = await saver.aget_tuple({"configurable": {"thread_id": "talk"}})
     place = {"configurable": {"thread_id": "talk", "checkpoint_ns": ""}}
@@ -295,7 +299,7 @@ async def test_another_thread_of_the_same_name_stays_as_it_is(ran: Place, db: Da
     assert await told(ours, "old/talk")
 
 
-async def test_what_reads_back_as_something_else_is_told(
+async def test_an_import_that_reads_back_differently_is_corrupt(
     ran: Place, db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put = MemalchemySaver.aput
@@ -321,7 +325,7 @@ async def test_the_source_is_not_changed(ran: Place, db: Database, tmp_path: Pat
     assert (await import_langgraph(ran.url, db)).problems == []
 
 
-async def test_what_was_encrypted_stays_so_or_is_named(place: Place, db: Database) -> None:
+async def test_encrypted_values_stay_encrypted_or_are_reported(place: Place, db: Database) -> None:
     async with place.encrypted(EncryptedSerializer(Turning())) as saver:
         await saver.setup()
         await build(saver).ainvoke({"messages": [HumanMessage("secret")]}, thread("talk"))
@@ -420,7 +424,7 @@ async def test_items_keep_their_vectors(postgres: Postgres, tmp_path: Path) -> N
     postgres.drop_database(name)
 
 
-def test_vectors_are_told_apart_by_path_and_number() -> None:
+def test_vectors_are_grouped_by_path_and_number() -> None:
     given = {"$": [1.0], "a.b": [2.0], "p[*].1": [4.0], "p[*].0": [3.0], "p[*].10": [5.0]}
     assert by_path(given) == {"$": [[1.0]], "a.b": [[2.0]], "p[*]": [[3.0], [4.0], [5.0]]}
 
@@ -428,7 +432,7 @@ def test_vectors_are_told_apart_by_path_and_number() -> None:
 # What is not there, and the command.
 
 
-async def test_what_is_not_there_is_an_error_that_says_so(
+async def test_a_missing_source_is_an_error_that_says_so(
     tmp_path: Path, postgres: Postgres
 ) -> None:
     db = Database("sqlite://")
@@ -453,11 +457,11 @@ def _migrated(postgres: Postgres) -> str:
 
 
 async def run(*arguments: str) -> Any:
-    """What the command answers; in a thread, as it has a loop of its own."""
+    """Run the command in a thread, because it has an event loop of its own."""
     return await asyncio.to_thread(CliRunner().invoke, app, arguments)
 
 
-async def test_the_command_imports_and_says_what(place: Place, tmp_path: Path) -> None:
+async def test_the_command_imports_and_prints_a_summary(place: Place, tmp_path: Path) -> None:
     async with place.saver() as saver:
         await run_a_while(saver)
     await fill(place)

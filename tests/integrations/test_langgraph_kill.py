@@ -1,4 +1,4 @@
-"""``kill -9`` in the middle of a graph: what LangGraph told of is there, and the graph goes on."""
+"""``kill -9`` during a graph: acknowledged steps are stored, and the graph continues."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import uuid
 from pathlib import Path
 
-import mortal_graph
+import graph_to_kill
 
 import memalchemy
 from memalchemy.integrations.langgraph import MemalchemySaver
@@ -17,12 +17,12 @@ TOLD = 25
 """After how many steps the process is killed; it has far more to do."""
 
 
-async def test_a_killed_graph_goes_on_after_its_last_acknowledged_step(
+async def test_a_killed_graph_continues_after_its_last_acknowledged_step(
     shared_url: str, db: memalchemy.Database, lasting: None
 ) -> None:
     thread = uuid.uuid4().hex
     process = subprocess.Popen(  # noqa: ASYNC220 - nobody else waits
-        [sys.executable, mortal_graph.__file__, shared_url, db.tenant, thread],
+        [sys.executable, graph_to_kill.__file__, shared_url, db.tenant, thread],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -46,12 +46,12 @@ async def test_a_killed_graph_goes_on_after_its_last_acknowledged_step(
     assert [name for name in acknowledged if name not in stored] == []
     steps = [one.metadata["step"] for one in found]
     assert steps == [*range(-1, len(steps) - 1)]
-    assert max(steps) < mortal_graph.STEPS
+    assert max(steps) < graph_to_kill.STEPS
 
-    graph = mortal_graph.build(saver)
-    resumed = {**everywhere, "recursion_limit": mortal_graph.STEPS + 10}
+    graph = graph_to_kill.build(saver)
+    resumed = {**everywhere, "recursion_limit": graph_to_kill.STEPS + 10}
     done = await graph.ainvoke(None, resumed, durability="exit")
 
-    assert done["done"] == [*range(mortal_graph.STEPS)]
+    assert done["done"] == [*range(graph_to_kill.STEPS)]
     state = await graph.aget_state(everywhere)
     assert (state.values, state.next) == (done, ())

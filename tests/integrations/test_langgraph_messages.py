@@ -1,8 +1,22 @@
-"""Messages that were met before: what is remembered of them never shows."""
+"""Serialisation of messages through the caches: the same bytes and values as LangGraph's own.
+
+The last tests guard the assumptions about LangGraph's serialiser. If one fails after an upgrade,
+compare the new release's `langgraph.checkpoint.serde.jsonplus` with `_messages`, and add the
+release to `TESTED_RELEASES` when the other tests here pass on it.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+import uuid
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import ormsgpack
 import pytest
@@ -19,17 +33,22 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
+from langgraph.checkpoint.serde import jsonplus
+from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
+from langgraph.types import Send
+from pydantic import BaseModel
 
-from memalchemy.integrations.langgraph import messages
-from memalchemy.integrations.langgraph.messages import Recent, dumps, loads
+from memalchemy.integrations.langgraph import _messages
+from memalchemy.integrations.langgraph._messages import Cache, Template, dumps, loads
 
 
-class Mine(HumanMessage):
+class CustomMessage(HumanMessage):
     """A class of the user's."""
 
 
-SERDE = JsonPlusSerializer(allowed_msgpack_modules=[Mine])
+SERDE = JsonPlusSerializer(allowed_msgpack_modules=[CustomMessage])
 
 
 PLAIN = st.recursive(
@@ -53,8 +72,10 @@ CONTENT = st.text() | st.lists(
 
 
 @st.composite
-def said(draw: Any) -> BaseMessage:
-    kind = draw(st.sampled_from([AIMessage, HumanMessage, SystemMessage, ToolMessage, Mine]))
+def messages(draw: Any) -> BaseMessage:
+    kind = draw(
+        st.sampled_from([AIMessage, HumanMessage, SystemMessage, ToolMessage, CustomMessage])
+    )
     more: dict[str, Any] = {"tool_call_id": "1"} if kind is ToolMessage else {}
     if kind is AIMessage and draw(st.booleans()):
         call = {"name": "f", "args": {"x": draw(PLAIN)}, "id": draw(st.none() | st.text())}
@@ -67,7 +88,7 @@ def said(draw: Any) -> BaseMessage:
     )
 
 
-@given(st.lists(said(), max_size=4))
+@given(st.lists(messages(), max_size=4))
 @settings(max_examples=100, deadline=None)
 def test_bytes_and_messages_are_those_of_langgraphs_serialiser(given: list[BaseMessage]) -> None:
     try:
@@ -120,7 +141,9 @@ def test_a_message_that_was_read_may_be_changed_and_the_next_one_is_as_it_was_st
         found.tool_calls.append({})
 
 
-def test_a_message_is_made_by_its_class_but_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_that_was_read_before_is_not_validated_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     form, data = SERDE.dumps_typed([HumanMessage("only here, once", id="1")])
     loads(SERDE, form, data)
     made: list[Any] = []
@@ -136,14 +159,14 @@ def test_a_serialiser_with_rules_of_its_own_keeps_them() -> None:
         def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
             return "mine", b""
 
-    given = [HumanMessage("a"), RemoveMessage(id="1"), Mine("b")]
+    given = [HumanMessage("a"), RemoveMessage(id="1"), CustomMessage("b")]
     assert dumps(Own(), given) == ("mine", b"")
     hooked = JsonPlusSerializer(__unpack_ext_hook__=lambda code, data: code)
     assert loads(hooked, *dumps(SERDE, given)) == [5, 5, 5]
     assert loads(SERDE, *dumps(SERDE, given))[2] == SERDE.loads_typed(SERDE.dumps_typed(given))[2]
 
 
-def test_what_cannot_be_packed_fails_or_is_pickled_as_without_it() -> None:
+def test_what_cannot_be_packed_fails_or_is_pickled_as_without_the_caches() -> None:
     given = [HumanMessage("a"), 2**70]
     with pytest.raises(ormsgpack.MsgpackEncodeError):
         dumps(SERDE, given)
@@ -151,12 +174,122 @@ def test_what_cannot_be_packed_fails_or_is_pickled_as_without_it() -> None:
     assert loads(pickling, *dumps(pickling, given)) == given
 
 
-def test_what_is_remembered_is_bounded_and_what_is_used_stays() -> None:
-    kept: Recent[int, int] = Recent(100)
+def test_a_cache_is_bounded_in_bytes_and_keeps_what_is_used() -> None:
+    cache: Cache[int, int] = Cache(100)
     for n in range(1000):
-        kept.put(n, n, 10)
-        assert kept.get(0) == 0
-    assert sum(kept.get(n) is not None for n in range(1000)) <= 10
-    kept.put(-1, -1, 51)
-    assert kept.get(-1) is None
-    assert messages.MAX_BYTES <= 32 * 1024 * 1024
+        cache.put(n, n, 10)
+        assert cache.get(0) == 0
+    assert sum(cache.get(n) is not None for n in range(1000)) <= 10
+    cache.put(-1, -1, 51)
+    assert cache.get(-1) is None
+    assert 2 * _messages.MAX_BYTES <= 32 * 1024 * 1024
+
+
+# --- Values of every type, and LangGraph's serialiser itself -------------------------------------
+
+
+@dataclass
+class Point:
+    x: int
+    y: list[int]
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Pair(NamedTuple):
+    one: int
+    two: str
+
+
+VALUES: list[Any] = [
+    (1, "two", (3,)),
+    {1: "a", "b": 2.5, None: True},
+    {"a", "b"} - {"b"},
+    frozenset({1}),
+    deque([1, 2]),
+    datetime(2026, 3, 1, 12, tzinfo=UTC),
+    date(2026, 3, 1),
+    timedelta(seconds=1.5),
+    uuid.UUID(int=7),
+    Decimal("1.50"),
+    Path("a/b"),
+    re.compile("a+", re.IGNORECASE),
+    Point(1, [2]),
+    Colour.RED,
+    Pair(1, "two"),
+    "a lone surrogate: \ud800",
+    b"bytes",
+    None,
+    2**63,
+    float("inf"),
+    ValueError("is stored as its repr"),
+    Send("node", {"messages": [HumanMessage("a")]}),
+    _DeltaSnapshot([HumanMessage("a")]),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_values_of_every_type_are_written_and_read_as_by_langgraphs_serialiser(value: Any) -> None:
+    permissive = JsonPlusSerializer(
+        allowed_msgpack_modules=[(__name__, name) for name in ("Point", "Colour", "Pair")]
+    )
+    for state in (value, [value, HumanMessage("a")], {"key": value, "message": AIMessage("b")}):
+        expected = permissive.dumps_typed(state)
+        assert dumps(permissive, state) == expected
+        theirs, ours = permissive.loads_typed(expected), loads(permissive, *expected)
+        assert permissive.dumps_typed(ours) == permissive.dumps_typed(theirs)
+        assert type(ours) is type(theirs)
+
+
+@pytest.mark.parametrize("release", ["4.2.9", "4.4.0", "5.0.0rc1", "4.30.1"])
+def test_another_release_of_the_serialiser_does_all_the_work_itself(
+    release: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _messages._is_tested("4.3.2")
+    assert not _messages._is_tested(release)
+    monkeypatch.setattr(_messages, "_caching", _messages._is_tested(release))
+    unused: Any = None
+    monkeypatch.setattr(_messages, "_written", unused)
+    monkeypatch.setattr(_messages, "_read", unused)
+    given = [HumanMessage("a", id="1"), CustomMessage("b")]
+
+    assert dumps(SERDE, given) == SERDE.dumps_typed(given)
+    assert loads(SERDE, *dumps(SERDE, given)) == given
+
+
+def test_the_installed_serialiser_is_the_one_that_the_caches_were_written_for() -> None:
+    assert _messages._is_tested(version("langgraph-checkpoint"))
+    # The private names that `_messages` reads or repeats.
+    assert jsonplus._option == _messages.WRITE_OPTIONS
+    assert SERDE._custom_unpack_ext_hook is False
+    assert JsonPlusSerializer(__unpack_ext_hook__=ormsgpack.Ext)._custom_unpack_ext_hook is True
+    assert set(vars(SERDE)) == {
+        "pickle_fallback",
+        "_allowed_json_modules",
+        "_allowed_msgpack_modules",
+        "_custom_unpack_ext_hook",
+        "_unpack_ext_hook",
+    }
+    for kind in _messages.MESSAGE_TYPES:
+        assert not kind.__private_attributes__
+        assert (kind.__module__, kind.__name__) in SAFE_MSGPACK_TYPES
+
+
+@pytest.mark.parametrize("kind", sorted(_messages.MESSAGE_TYPES, key=str), ids=lambda k: k.__name__)
+def test_a_copy_has_every_part_of_a_pydantic_model(kind: type[BaseMessage]) -> None:
+    more: dict[str, Any] = {"tool_call_id": "1"} if kind is ToolMessage else {}
+    message = kind(content=["a", {"type": "text"}], response_metadata={"deep": [1]}, **more)
+    template = Template.of(message)
+    assert template is not None
+    copy, theirs = template.copy(), message.model_copy(deep=True)
+
+    assert copy == theirs == message
+    assert copy.__getstate__() == theirs.__getstate__()
+    assert set(BaseModel.__slots__) == {
+        "__dict__",
+        "__pydantic_fields_set__",
+        "__pydantic_extra__",
+        "__pydantic_private__",
+    }

@@ -1,8 +1,8 @@
-"""Graphs whose state rests on earlier checkpoints, after every way of removing checkpoints.
+"""Graphs with `DeltaChannel`s, after every way of removing checkpoints.
 
-A `DeltaChannel` is a stored value somewhere back and what was written since. Whatever removes
-checkpoints, and however it is called, what is left has the values that it has with LangGraph's
-saver in memory, of which nothing was removed.
+The state of a `DeltaChannel` is rebuilt from a value that was stored earlier and the writes since.
+After any removal, the remaining states must be those of LangGraph's saver in memory, from which
+nothing was removed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,14 +20,15 @@ import pytest
 from langgraph.channels import DeltaChannel
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
-from sqlalchemy import text
+from sqlalchemy import update
 from typer.testing import CliRunner
 from typing_extensions import TypedDict
 
 import memalchemy.sync
 from memalchemy import Conflict, NotFound, Retention
 from memalchemy.cli.app import app
-from memalchemy.integrations.langgraph import MemalchemySaver, shapes
+from memalchemy.integrations.langgraph import MemalchemySaver, _records
+from memalchemy.log import THREADS
 
 pytestmark = pytest.mark.usefixtures("lasting")
 
@@ -101,7 +103,7 @@ class Both:
                 graph.invoke({"told": [f"turn {turn}"]}, at(thread_id))
 
     def is_as_in_memory(self, *, fewer: bool = True) -> dict[int, Any]:
-        """What is left has the values that it had; so does the next turn."""
+        """Check that the remaining states, and the next turn, have their values."""
         self.reread()
         left, all_ = history(self.ours), history(self.theirs)
         assert left == {step: all_[step] for step in left}
@@ -150,7 +152,7 @@ PRUNES = {
 
 
 @pytest.mark.parametrize("rules", PRUNES.values(), ids=PRUNES)
-def test_the_command_line_prunes_no_state_away(both: Both, rules: list[str]) -> None:
+def test_the_command_line_prunes_no_checkpoint_that_is_needed(both: Both, rules: list[str]) -> None:
     would = both.call("prune", "--all", *rules, "--dry-run")
     done = both.call("prune", "--all", *rules)
 
@@ -159,7 +161,7 @@ def test_the_command_line_prunes_no_state_away(both: Both, rules: list[str]) -> 
     assert both.call("verify")["ok"]
 
 
-def test_a_chain_that_nothing_rests_on_any_more_goes(both: Both) -> None:
+def test_a_chain_that_is_not_needed_any_more_is_removed(both: Both) -> None:
     both.call("prune", "--all", "--keep-last", "1")
     before = {*history(both.ours)}
     both.run(3)
@@ -176,7 +178,7 @@ def by_the_core(both: Both) -> None:
 
 
 def by_the_native_checkpointer(both: Both) -> None:
-    both.saver._bridge.wait(both.saver.checkpointer().prune("t", keep_last=1, all_namespaces=True))
+    both.saver.wait(both.saver.checkpointer().prune("t", keep_last=1, all_namespaces=True))
 
 
 def by_deleting_each(both: Both) -> None:
@@ -240,7 +242,7 @@ def test_a_save_with_retention_of_its_own_removes_nothing_that_is_needed(databas
     both = Both(database_url)
 
     def checkpointer(self: MemalchemySaver, checkpoint_ns: str = "") -> Any:
-        namespace = shapes.namespace_of(checkpoint_ns)
+        namespace = _records.namespace_of(checkpoint_ns)
         retention = Retention(keep_last=2)
         return memalchemy.Checkpointer(self.db, namespace=namespace, retention=retention)
 
@@ -310,7 +312,7 @@ def test_verify_names_a_state_that_lacks_what_it_rests_on(both: Both) -> None:
         async with both.saver.db.transaction() as tx:
             await tx.exec_driver_sql(f"DELETE FROM checkpoints WHERE checkpoint_id = '{before}'")
 
-    both.saver._bridge.wait(break_())
+    both.saver.wait(break_())
     found = both.call("verify", code=5)["findings"]
 
     wrong = [(one["code"], one["checkpoint_id"]) for one in found if one["severity"] == "error"]
@@ -340,7 +342,7 @@ def named(config: Any, checkpoint_id: str) -> Any:
 # --- What LangGraph's own saver for PostgreSQL does when it prunes --------------------------------
 
 
-def test_the_oldest_that_is_left_has_no_parent(both: Both) -> None:
+def test_the_oldest_checkpoint_that_is_left_has_no_parent(both: Both) -> None:
     for remove in (by_the_saver, by_the_core):
         remove(both)
         *_, oldest = both.ours.get_state_history(at())
@@ -364,7 +366,7 @@ def test_finished_calls_of_subgraphs_go_with_their_root_checkpoint(both: Both) -
     both.is_as_in_memory()
 
 
-def test_what_a_thread_keeps_does_not_grow_with_its_calls(database_url: str) -> None:
+def test_a_pruned_thread_does_not_grow_with_its_calls(database_url: str) -> None:
     both = Both(database_url)
     sizes = []
     for _ in range(4):
@@ -377,7 +379,7 @@ def test_what_a_thread_keeps_does_not_grow_with_its_calls(database_url: str) -> 
 
 
 @pytest.mark.parametrize("several", ["ab", b"ab"])
-def test_a_string_prunes_no_threads_of_its_letters(database_url: str, several: Any) -> None:
+def test_prune_refuses_one_string_for_several_ids(database_url: str, several: Any) -> None:
     both = Both(database_url)
     both.run(1, "a")
     both.run(1, "b")
@@ -402,7 +404,7 @@ def test_a_graph_that_runs_while_its_thread_is_pruned_loses_nothing(both: Both) 
         with MemalchemySaver.from_conn_string(both.url) as other:
             while not over.is_set():
                 other.prune(["t"])
-                other._bridge.wait(other.checkpointer().prune(keep_last=1, all_namespaces=True))
+                other.wait(other.checkpointer().prune(keep_last=1, all_namespaces=True))
 
     with ThreadPoolExecutor() as threads:
         pruner = threads.submit(prune)
@@ -421,17 +423,15 @@ def test_vacuum_leaves_a_subgraph_whose_graph_is_in_use(both: Both) -> None:
     """One that remembers by itself, and that the graph has not called for a year."""
 
     async def age(namespaces: str) -> None:
+        then = datetime(2020, 1, 1, tzinfo=UTC)
+        those = update(THREADS).where(THREADS.c.namespace.like(namespaces))
         async with both.saver.db.transaction() as tx:
-            age_them = text(
-                "UPDATE threads SET updated_at = '2020-01-01 00:00:00.000000' "
-                "WHERE namespace LIKE :those"
-            )
-            await tx.execute(age_them, {"those": namespaces})
+            await tx.execute(those.values(updated_at=then, active_at=then))
 
-    both.saver._bridge.wait(age("/langgraph/_%"))
+    both.saver.wait(age("/langgraph/_%"))
     both.call("vacuum", "--older-than-days", "30")
     both.is_as_in_memory(fewer=False)
 
-    both.saver._bridge.wait(age("/langgraph/%"))
+    both.saver.wait(age("/langgraph/%"))
     both.call("vacuum", "--older-than-days", "30")
     assert [*both.saver.list(at())] == []

@@ -1,4 +1,4 @@
-"""What a LangGraph checkpointer promises, and its conformance suite does not look at."""
+"""`MemalchemySaver`: behaviour that LangGraph's conformance suite does not test."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ AWKWARD = [
 
 
 @pytest.mark.parametrize("value", AWKWARD, ids=lambda value: type(value).__name__)
-async def test_a_value_comes_back_as_langgraphs_own_saver_gives_it(
+async def test_a_value_is_restored_as_by_langgraphs_own_saver(
     saver: MemalchemySaver, value: Any
 ) -> None:
     theirs = InMemorySaver()
@@ -92,7 +92,7 @@ async def test_a_value_comes_back_as_langgraphs_own_saver_gives_it(
     assert type(found[0][0]["value"]) is type(found[1][0]["value"])
 
 
-async def test_nan_comes_back(saver: MemalchemySaver) -> None:
+async def test_nan_is_restored(saver: MemalchemySaver) -> None:
     read = await saver.aget_tuple(await put(saver, thread(), value=float("nan")))
 
     assert read is not None
@@ -107,7 +107,7 @@ async def test_a_thread_id_may_be_a_number(saver: MemalchemySaver) -> None:
     assert await saver.aget_tuple(thread(7)) is None
 
 
-async def test_a_channel_that_was_not_given_and_has_not_changed_is_the_parents(
+async def test_an_unchanged_channel_without_a_value_is_that_of_the_parent(
     saver: MemalchemySaver,
 ) -> None:
     first = checkpoint(saver, a="old", b="kept")
@@ -122,7 +122,7 @@ async def test_a_channel_that_was_not_given_and_has_not_changed_is_the_parents(
     assert read.checkpoint["channel_values"] == {"a": "new", "b": "kept"}
 
 
-async def test_what_is_saved_is_what_was_passed_though_the_parent_has_to_be_read(
+async def test_a_state_that_changes_while_the_parent_is_read_is_saved_as_it_was_passed(
     db: Database, reopen: Callable[[], Database], lasting: None
 ) -> None:
     first = checkpoint(saver := MemalchemySaver(db), a=[], b="kept")
@@ -175,7 +175,7 @@ class Reversing:
         return ciphertext[::-1]
 
 
-async def test_what_an_encrypting_serialiser_has_written_is_kept_and_not_read(
+async def test_values_of_an_encrypting_serialiser_are_stored_unread(
     db: Database,
 ) -> None:
     serde = EncryptedSerializer(Reversing())
@@ -241,7 +241,7 @@ async def test_a_second_root_has_no_parent(saver: MemalchemySaver) -> None:
     assert read.parent_config is None
 
 
-async def test_a_parent_is_named_as_long_as_it_is_there(saver: MemalchemySaver) -> None:
+async def test_a_parent_is_named_until_it_is_deleted(saver: MemalchemySaver) -> None:
     at = await put(saver, thread(checkpoint_id="early"), value=2)
     read = await saver.aget_tuple(at)
     assert read is not None
@@ -291,7 +291,13 @@ async def test_a_saver_is_set_up_and_opened_as_langgraphs_are(database_url: str)
     assert found.checkpoint["channel_values"] == {"value": 1}
 
 
-async def test_writers_at_the_same_moment_lose_nothing(saver: MemalchemySaver) -> None:
+async def test_a_saver_is_set_up_inside_async_with_as_langgraphs_are(database_url: str) -> None:
+    async with MemalchemySaver.from_conn_string(database_url) as saver:
+        await saver.asetup()
+        assert await saver.aget_tuple(thread()) is None
+
+
+async def test_concurrent_writers_lose_nothing(saver: MemalchemySaver) -> None:
     root = await put(saver, thread(), value=0)
     made = await asyncio.gather(*(put(saver, root, value=n) for n in range(24)))
 
@@ -302,7 +308,7 @@ async def test_writers_at_the_same_moment_lose_nothing(saver: MemalchemySaver) -
 # --- Pending writes ------------------------------------------------------------------------------
 
 
-async def test_writes_are_in_the_order_of_path_task_and_place(saver: MemalchemySaver) -> None:
+async def test_pending_writes_are_sorted_by_path_task_and_index(saver: MemalchemySaver) -> None:
     at = await put(saver, thread(), value=1)
     await saver.aput_writes(at, [("v", "d"), ("v", "e")], "a-task", "~path, 2")
     await saver.aput_writes(at, [("v", "b")], "z-task", "~path, 1")
@@ -314,7 +320,7 @@ async def test_writes_are_in_the_order_of_path_task_and_place(saver: MemalchemyS
     assert [value for _, _, value in read.pending_writes or ()] == ["a", "b", "d", "e", "c"]
 
 
-async def test_the_first_write_in_a_place_stays_and_special_ones_are_replaced(
+async def test_the_first_write_of_an_index_stays_and_special_ones_are_replaced(
     saver: MemalchemySaver,
 ) -> None:
     at = await put(saver, thread(), value=1)
@@ -375,7 +381,7 @@ async def test_a_late_write_does_not_bring_a_deleted_thread_back(saver: Memalche
     assert (await verify(saver.db)).ok
 
 
-async def test_a_deleted_thread_begins_anew_whichever_of_its_first_two_calls_comes_first(
+async def test_a_deleted_thread_starts_anew_with_a_checkpoint_or_with_a_write(
     saver: MemalchemySaver,
 ) -> None:
     await put(saver, thread(), value="old")
@@ -391,7 +397,7 @@ async def test_a_deleted_thread_begins_anew_whichever_of_its_first_two_calls_com
     assert len([one async for one in saver.alist(thread())]) == 1
 
 
-async def test_what_others_keep_of_the_same_thread_stays(saver: MemalchemySaver) -> None:
+async def test_deleting_a_thread_leaves_other_frameworks_data_alone(saver: MemalchemySaver) -> None:
     await put(saver, thread(), value=1)
     await put(saver, thread(ns="child:1"), value=2)
     await Checkpointer(saver.db).save({"mine": 1}, "t")
@@ -408,7 +414,7 @@ async def test_what_others_keep_of_the_same_thread_stays(saver: MemalchemySaver)
     assert await saver.aget_tuple(thread("u", ns="child:1")) is not None
 
 
-async def test_a_copy_goes_into_an_empty_thread_only(saver: MemalchemySaver) -> None:
+async def test_a_thread_is_copied_only_to_an_empty_one(saver: MemalchemySaver) -> None:
     await put(saver, thread("a"), value=1)
     await put(saver, thread("b"), value=2)
 
@@ -502,7 +508,7 @@ async def test_pruning_keeps_what_a_delta_channel_is_rebuilt_from(saver: Memalch
     assert (await graph.aget_state(thread("u"))).values == expected
 
 
-async def test_deleting_a_run_keeps_what_later_ones_are_rebuilt_from(
+async def test_deleting_a_run_keeps_checkpoints_that_later_ones_need(
     saver: MemalchemySaver,
 ) -> None:
     graph = growing(saver)
@@ -623,12 +629,7 @@ def test_a_saver_works_on_a_database_of_memalchemy_sync(tmp_path: Path) -> None:
         assert len(list(MemalchemySaver(db).list(None))) == 3
 
 
-def test_what_is_no_database_is_refused_by_its_type() -> None:
-    with pytest.raises(TypeError, match=r"takes a memalchemy\.Database, not int"):
-        MemalchemySaver(3)
-
-
-async def test_messages_that_were_changed_are_what_is_loaded(saver: MemalchemySaver) -> None:
+async def test_changed_messages_are_loaded_as_they_are_now(saver: MemalchemySaver) -> None:
     graph, theirs = chat(saver), chat(InMemorySaver())
     for one in (graph, theirs):
         for n in range(6):
@@ -645,7 +646,7 @@ async def test_messages_that_were_changed_are_what_is_loaded(saver: MemalchemySa
 # --- What is made of it --------------------------------------------------------------------------
 
 
-async def test_the_words_of_messages_are_found_once_where_they_were_said(
+async def test_words_of_messages_are_found_at_the_step_that_added_them(
     saver: MemalchemySaver,
 ) -> None:
     graph = chat(saver)

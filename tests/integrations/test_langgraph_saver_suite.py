@@ -1,7 +1,7 @@
-"""LangGraph's own tests of its savers, from its sdists, with `MemalchemySaver` in their place.
+"""LangGraph's own tests of its savers, from its sdists, on `MemalchemySaver`.
 
-Nothing of theirs is kept here: `langgraph_saver_swap` is put under them, `langgraph_saver_tests`
-says which cannot pass and why.
+`langgraph_saver_plugin` replaces the classes; `langgraph_saver_selection` names the tests that
+cannot pass, with reasons.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections import Counter
 from pathlib import Path
 
 import suites
-from langgraph_store_tests import VERSIONS
+from langgraph_store_selection import VERSIONS
 
 from servers import Postgres, migrated_database
 
 
 def run(sdist: Path, *files: str, **environment: str) -> tuple[Counter[str], str]:
-    """How many tests passed, are expected to fail, and failed; and what pytest said."""
+    """Run LangGraph's tests; return the counts and pytest's output."""
     options = [*suites.AS_OURS, "-p", "no:anyio", *(f"tests/{file}.py" for file in files)]
     everything = {**os.environ, **environment}
-    return suites.run(sdist, "langgraph_saver_swap", *options, environment=everything)
+    return suites.run(sdist, "langgraph_saver_plugin", *options, environment=everything)
 
 
 def test_langgraphs_tests_of_its_sqlite_savers_pass(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`MemalchemyStore`: what LangGraph documents of a store, and what its own stores get wrong."""
+"""`MemalchemyStore` for LangGraph: documented behaviour, also where its own stores fail."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ async def ends_of(store: MemalchemyStore, key: str) -> datetime | None:
 # Where it lives.
 
 
-async def test_its_items_are_a_stores_below_its_own_namespace(store: MemalchemyStore) -> None:
+async def test_items_are_in_the_native_store_below_langgraphs_namespace(
+    store: MemalchemyStore,
+) -> None:
     await store.aput(("users", "ada"), "diet", {"text": "no peanuts"})
     await store.store.put(("users", "ada"), "diet", "another framework's")
 
@@ -90,8 +92,14 @@ async def test_its_items_are_a_stores_below_its_own_namespace(store: MemalchemyS
     assert keys(await store.asearch(())) == ["diet"]
     assert await store.alist_namespaces() == [("users", "ada")]
 
+    apart = MemalchemyStore(store.db, namespace=("blue",))
+    await apart.aput(("users", "ada"), "diet", {"text": "no milk"})
+    assert await native.get(("langgraph", "blue", "users", "ada"), "diet") == {"text": "no milk"}
+    assert await apart.alist_namespaces() == [("users", "ada")]
+    assert (await store.aget(("users", "ada"), "diet")).value == {"text": "no peanuts"}  # type: ignore[union-attr]
 
-async def test_plain_and_awaited_methods_are_one_store(store: MemalchemyStore) -> None:
+
+async def test_methods_with_and_without_await_share_one_store(store: MemalchemyStore) -> None:
     await store.aput(NS, "a", {"n": 1})
     await asyncio.to_thread(store.put, NS, "b", {"n": 2})
 
@@ -114,8 +122,6 @@ def test_it_is_made_without_a_loop_and_without_io(tmp_path: Any) -> None:
     with sync.Database(f"sqlite:///{tmp_path}/agent.db") as db:
         assert keys(MemalchemyStore(db).search(NS)) == ["a"]
         assert keys(sync.Store(db).list_items(("langgraph",), prefix=True)) == ["a"]
-    with pytest.raises(TypeError, match=r"MemalchemyStore takes a memalchemy\.Database"):
-        MemalchemyStore(None)
 
 
 async def test_the_database_that_it_was_given_is_not_closed_with_it(db: Database) -> None:
@@ -142,7 +148,7 @@ async def test_a_database_in_memory_outlives_a_store_on_it() -> None:
         assert await Store(db).get(("langgraph", *NS), "a") == {"n": 1}
 
 
-async def test_nodes_of_a_graph_use_it_plain_and_awaited(store: MemalchemyStore) -> None:
+async def test_nodes_of_a_graph_use_it_with_and_without_await(store: MemalchemyStore) -> None:
     class State(TypedDict, total=False):
         said: str
         found: list[str]
@@ -199,7 +205,7 @@ async def test_a_batch_with_a_mistake_in_it_does_nothing(store: MemalchemyStore)
     assert await store.asearch(()) == []
 
 
-async def test_calls_of_one_moment_are_few_round_trips(store: MemalchemyStore) -> None:
+async def test_concurrent_calls_are_few_round_trips(store: MemalchemyStore) -> None:
     await store.aput(NS, "first", {"n": -1})
     seen: list[events.Event] = []
     unsubscribe = events.subscribe(seen.append)
@@ -214,7 +220,7 @@ async def test_calls_of_one_moment_are_few_round_trips(store: MemalchemyStore) -
     assert len([event for event in seen if event.name in ("store.put", "store.get")]) <= 4
 
 
-async def test_a_call_sees_what_was_called_before_it(store: MemalchemyStore) -> None:
+async def test_a_call_sees_the_effects_of_earlier_calls(store: MemalchemyStore) -> None:
     putting = asyncio.create_task(store.aput(NS, "a", {"n": 1}))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -224,7 +230,7 @@ async def test_a_call_sees_what_was_called_before_it(store: MemalchemyStore) -> 
     await putting
 
 
-async def test_one_call_with_a_mistake_does_not_fail_its_neighbours(store: MemalchemyStore) -> None:
+async def test_an_invalid_call_fails_alone(store: MemalchemyStore) -> None:
     results = await asyncio.gather(
         store.aput(NS, "a", {"n": 1}),
         store.aput(NS, "b", {"o": object()}),
@@ -239,7 +245,7 @@ async def test_one_call_with_a_mistake_does_not_fail_its_neighbours(store: Memal
     assert keys(await store.asearch(NS)) == ["a"]
 
 
-async def test_a_cancelled_call_leaves_its_neighbours_alone(store: MemalchemyStore) -> None:
+async def test_a_cancelled_call_does_not_cancel_others_of_its_batch(store: MemalchemyStore) -> None:
     calls = [asyncio.create_task(store.aput(NS, f"k{n}", {"n": n})) for n in range(5)]
     await asyncio.sleep(0)
     calls[2].cancel()
@@ -250,7 +256,7 @@ async def test_a_cancelled_call_leaves_its_neighbours_alone(store: MemalchemySto
     await store.aput(NS, "after", {})
 
 
-async def test_within_a_transaction_of_its_task_nothing_waits_for_ever(
+async def test_a_call_in_a_transaction_of_its_task_does_not_deadlock(
     store: MemalchemyStore, database: str
 ) -> None:
     db = store.store.db
@@ -265,7 +271,7 @@ async def test_within_a_transaction_of_its_task_nothing_waits_for_ever(
     assert set(keys(await store.asearch(NS))) == {"before", "mine", "other"}
 
 
-async def test_two_who_read_one_item_at_once_do_not_share_it(store: MemalchemyStore) -> None:
+async def test_concurrent_readers_of_an_item_get_separate_objects(store: MemalchemyStore) -> None:
     await store.aput(NS, "a", {"tags": []})
     one, two = await asyncio.gather(store.aget(NS, "a"), store.aget(NS, "a"))
     hits, others = await asyncio.gather(store.asearch(NS), store.asearch(NS))
@@ -346,14 +352,14 @@ async def test_filters_agree_with_the_store_in_memory(filtered: MemalchemyStore)
     "wrong",
     [{"n": {"$in": [1]}}, {"n": {"$gt": 1, "k": 2}}, {"n": {"$regex": "x"}}, {"n": {"$gt": [1]}}],
 )
-async def test_what_is_no_filter_of_theirs_is_a_value_error(
+async def test_an_unknown_operator_is_a_value_error(
     store: MemalchemyStore, wrong: dict[str, Any]
 ) -> None:
     with pytest.raises(ValueError, match=r"\$"):
         await store.asearch(NS, filter=wrong)
 
 
-async def test_values_hold_what_no_database_likes(store: MemalchemyStore) -> None:
+async def test_values_may_hold_characters_that_databases_refuse(store: MemalchemyStore) -> None:
     value = {"nul": "a\x00b", "\x00": 1, "big": 2**80, "nan": float("inf"), "half": "\ud800"}
     await store.aput(("a/b", "c%_"), "k\x00", value)
 
@@ -390,7 +396,7 @@ async def test_namespaces_match_by_prefix_suffix_and_wildcard(store: MemalchemyS
             assert paged == store.batch([op])[0], op
 
 
-async def test_a_namespace_is_found_by_whole_labels(store: MemalchemyStore) -> None:
+async def test_namespaces_are_matched_by_whole_labels(store: MemalchemyStore) -> None:
     await store.aput(("foo",), "1", {})
     await store.aput(("foobar",), "2", {})
 
@@ -468,7 +474,7 @@ async def test_a_put_without_an_index_leaves_no_stale_vector(vectors: Memalchemy
     assert keys(await vectors.asearch(NS)) == ["k"]
 
 
-async def test_a_text_without_direction_is_kept_and_found_otherwise(
+async def test_an_item_with_a_vector_of_zeros_is_stored_and_listed(
     vectors: MemalchemyStore,
 ) -> None:
     await vectors.aput(NS, "zero", {"text": "zzz"})
@@ -479,7 +485,7 @@ async def test_a_text_without_direction_is_kept_and_found_otherwise(
     assert len(await vectors.asearch(NS, query="zzz")) == 3
 
 
-async def test_a_vector_of_another_size_than_configured_is_refused(db: Database) -> None:
+async def test_a_vector_of_the_wrong_dimensions_is_refused(db: Database) -> None:
     store = MemalchemyStore(db, index={"dims": 3, "embed": Letters(), "fields": ["text"]})
 
     with pytest.raises(ValueError, match="8 dimensions; index says 3"):
@@ -487,14 +493,14 @@ async def test_a_vector_of_another_size_than_configured_is_refused(db: Database)
     assert await store.aget(NS, "k") is None
 
 
-async def test_a_batch_asks_the_embedder_once(vectors: MemalchemyStore, letters: Letters) -> None:
+async def test_a_batch_calls_the_embedder_once(vectors: MemalchemyStore, letters: Letters) -> None:
     texts = ["a", "b", "a", "c"]
     await asyncio.gather(*(vectors.aput(NS, f"k{n}", {"text": t}) for n, t in enumerate(texts)))
 
     assert letters.calls == [["a", "b", "c"]]
 
 
-async def test_a_coroutine_may_embed_with_and_without_await(db: Database, letters: Letters) -> None:
+async def test_embed_may_be_a_coroutine_function(db: Database, letters: Letters) -> None:
     async def embed(texts: list[str]) -> list[list[float]]:
         await asyncio.sleep(0)
         return letters(texts)
@@ -539,7 +545,7 @@ async def test_a_filtered_search_by_meaning_returns_all_it_should(db: Database) 
 # Expiry.
 
 
-async def test_a_ttl_is_minutes_and_slides_with_reading(store: MemalchemyStore) -> None:
+async def test_a_ttl_is_in_minutes_and_reading_starts_it_anew(store: MemalchemyStore) -> None:
     await store.aput(NS, "a", {"n": 1}, ttl=0.5)
     await store.aput(NS, "ever", {"n": 1})
     item = await store.store.get_item(("langgraph", *NS), "a", refresh=False)
@@ -567,7 +573,7 @@ async def test_a_ttl_is_minutes_and_slides_with_reading(store: MemalchemyStore) 
     assert await ends_of(store, "a") == before
 
 
-async def test_the_configuration_says_how_long_and_whether_reading_prolongs(db: Database) -> None:
+async def test_the_ttl_configuration_sets_the_default_and_refresh_on_read(db: Database) -> None:
     store = MemalchemyStore(db, ttl={"default_ttl": 10, "refresh_on_read": False})
     assert store.supports_ttl
     await store.aput(NS, "a", {"n": 1})
@@ -584,7 +590,7 @@ async def test_the_configuration_says_how_long_and_whether_reading_prolongs(db: 
     assert after > datetime.now(UTC) + timedelta(minutes=9)
 
 
-async def test_what_has_expired_is_gone_for_every_read_and_swept_later(
+async def test_expired_items_are_never_returned_and_are_swept_later(
     vectors: MemalchemyStore,
 ) -> None:
     await vectors.aput(NS, "a", {"text": "a"}, ttl=1)

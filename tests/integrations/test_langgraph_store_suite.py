@@ -1,7 +1,7 @@
-"""LangGraph's own tests of its stores, from its sdists, with `MemalchemyStore` in their place.
+"""LangGraph's own tests of its stores, from its sdists, on `MemalchemyStore`.
 
-Nothing of theirs is kept here: `langgraph_store_swap` is put under them, `langgraph_store_tests`
-says which cannot pass and why.
+`langgraph_store_plugin` replaces the classes; `langgraph_store_selection` names the tests that
+cannot pass, with reasons.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import suites
-from langgraph_store_tests import VERSIONS
+from langgraph_store_selection import VERSIONS
 
 from servers import Postgres, migrated_database
 
@@ -28,10 +28,10 @@ def unpacked(tmp_path: Path) -> Unpacked:
 
 
 def run(sdist: Path, *files: str, **environment: str) -> tuple[Counter[str], str]:
-    """How many tests passed, are expected to fail, and failed; and what pytest said."""
+    """Run LangGraph's tests; return the counts and pytest's output."""
     options = ["-o", "addopts=", "-o", "asyncio_mode=auto", *(f"tests/{f}.py" for f in files)]
     environment = {**os.environ, **environment}
-    return suites.run(sdist, "langgraph_store_swap", *options, environment=environment)
+    return suites.run(sdist, "langgraph_store_plugin", *options, environment=environment)
 
 
 def test_langgraphs_tests_of_its_store_in_memory_pass(unpacked: Unpacked) -> None:

@@ -1,5 +1,6 @@
-"""Back to old checkpoints, on from there, and what is copied, pruned and deleted between runs: on
-`MemalchemySaver` step for step as on LangGraph's own saver.
+"""Forks of old checkpoints, and copies, prunes and deletions between runs.
+
+`MemalchemySaver` must behave as LangGraph's own saver in memory, step by step.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from collections.abc import Sequence
 
 import pytest
 from graph_walk import Reference, Walk, alike
-from graph_zoo import agent, chat, function, harvest, jury, ledger, nested, plan
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command, StateSnapshot
+from sample_graphs import agent, chat, function, harvest, jury, ledger, nested, plan
 
 from memalchemy import Database
 from memalchemy.integrations.langgraph import MemalchemySaver
@@ -42,7 +43,7 @@ async def forks_of_forks(walk: Walk) -> None:
 
 
 @both
-async def test_forks_and_forks_of_forks(saver, blocking):
+async def test_a_fork_may_be_forked_again(saver, blocking):
     await alike(saver, blocking, chat, forks_of_forks)
 
 
@@ -60,7 +61,7 @@ async def test_a_state_changed_by_hand_is_a_fork(saver, blocking):
 
 
 @both
-async def test_a_question_is_answered_twice_on_two_branches(saver, blocking):
+async def test_an_interrupt_is_answered_on_two_branches(saver, blocking):
     async def shop(walk: Walk) -> None:
         await walk.invoke(human("anvil feather", "h"))
         await walk.invoke(Command(resume="yes"))
@@ -92,7 +93,7 @@ def inside(states: Sequence[StateSnapshot]) -> dict:
 
 
 @both
-async def test_a_graph_within_is_changed_and_goes_on(saver, blocking):
+async def test_a_subgraphs_state_is_updated_and_continues(saver, blocking):
     async def talk(walk: Walk) -> None:
         await walk.invoke({"said": ["hello"]})
         config = inside(await walk.history())
@@ -123,7 +124,7 @@ async def test_threads_are_copied_pruned_and_deleted_between_runs(saver, blockin
 
 
 @both
-async def test_a_copy_holds_what_was_asked_within(saver, blocking):
+async def test_a_copy_includes_interrupts_of_subgraphs(saver, blocking):
     async def work(walk: Walk) -> None:
         await walk.invoke({"said": ["hello"]})
         await walk.copy("1", "2")
@@ -136,7 +137,7 @@ async def test_a_copy_holds_what_was_asked_within(saver, blocking):
 
 
 @both
-async def test_a_pruned_delta_channel_is_whole(saver, blocking):
+async def test_a_delta_channel_survives_pruning(saver, blocking):
     walk = Walk(ledger, saver, prefix="p-", blocking=blocking)
     for turn in range(2):
         await walk.invoke({"width": 2, "lines": [f"turn {turn}"]})
@@ -150,7 +151,7 @@ async def test_a_pruned_delta_channel_is_whole(saver, blocking):
 
 
 @both
-async def test_what_runs_have_stored_is_deleted_by_their_ids(saver, blocking):
+async def test_checkpoints_are_deleted_by_run_id(saver, blocking):
     runs = [f"00000000-0000-4000-8000-00000000000{n}" for n in range(3)]
 
     async def work(walk: Walk) -> None:
@@ -230,7 +231,7 @@ async def write_many_lines(walk: Walk) -> None:
         (ForgetsThePath, ledger, write_many_lines),
     ],
 )
-async def test_a_saver_that_is_wrong_in_one_thing_is_seen(broken, build, script):
+async def test_the_comparison_notices_a_wrong_saver(broken, build, script):
     with pytest.raises(AssertionError, match="on LangGraph's own saver"):
         await alike(broken(), False, build, script)
 
@@ -284,6 +285,6 @@ async def wander(walk: Walk, given_as, drawn: Sequence[tuple[str, int, int | Non
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(drawn=st.lists(steps, min_size=2, max_size=6))
-async def test_whatever_is_done_to_a_graph_in_whatever_order(saver, kind, drawn):
+async def test_random_sequences_of_operations_on_a_graph(saver, kind, drawn):
     build, given_as = BUILDS[kind]
     await alike(saver, False, build, lambda walk: wander(walk, given_as, drawn))

@@ -1,4 +1,4 @@
-"""Many threads of a graph at once, and a LangGraph thread beside others of the same id."""
+"""Many concurrent threads of a graph, and a graph's thread beside others of the same id."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 from graph_walk import Reference, Walk, same
-from graph_zoo import chat, harvest
 from langchain_core.messages import HumanMessage
 from langgraph.types import Command
+from sample_graphs import chat, harvest
 
 from memalchemy import Checkpointer, Database, ThreadLog
 from memalchemy.integrations.langgraph import MemalchemySaver
@@ -25,7 +25,7 @@ async def reap(walk: Walk) -> None:
     await walk.invoke(Command(resume="rye"))
 
 
-async def test_64_threads_at_once_see_what_each_would_alone(db: Database):
+async def test_64_concurrent_threads_do_not_affect_each_other(db: Database):
     saver = MemalchemySaver(db)
     walks = [Walk(harvest, saver, prefix=f"{n}-") for n in range(MANY)]
 
@@ -37,7 +37,7 @@ async def test_64_threads_at_once_see_what_each_would_alone(db: Database):
         same(walk, reference)
 
 
-async def test_64_threads_of_the_system_invoke_one_graph(db: Database):
+async def test_64_system_threads_invoke_one_graph(db: Database):
     graph = chat(MemalchemySaver(db))
 
     def talk(number: int) -> list[str]:
@@ -55,7 +55,7 @@ async def test_64_threads_of_the_system_invoke_one_graph(db: Database):
     ]
 
 
-async def test_runs_on_one_thread_at_once_leave_no_state_that_does_not_load(db: Database):
+async def test_concurrent_runs_on_one_thread_leave_only_states_that_load(db: Database):
     saver = MemalchemySaver(db)
     graph = chat(saver)
     config = {"configurable": {"thread_id": "one"}}
@@ -73,7 +73,7 @@ async def test_runs_on_one_thread_at_once_leave_no_state_that_does_not_load(db: 
         assert await saver.aget_tuple(one.config) == one
 
 
-async def test_a_thread_of_a_graph_and_one_of_the_house_have_one_id_and_do_not_meet(db: Database):
+async def test_a_graphs_thread_and_a_native_one_of_the_same_id_are_separate(db: Database):
     saver, native, log = MemalchemySaver(db), Checkpointer(db), ThreadLog(db)
     graph = chat(saver)
     config = {"configurable": {"thread_id": "1"}}

@@ -1,4 +1,4 @@
-"""lauren-ai's stores keep what its protocols say, on every database, under real agents."""
+"""lauren-ai's stores: its protocols, on every database, with real agents."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def ids(found: Any) -> list[str]:
     return [getattr(one, "memory_id", None) or one.id for one in found]
 
 
-async def test_they_are_what_lauren_ais_protocols_name(
+async def test_the_stores_implement_lauren_ais_protocols(
     conversations: MemalchemyConversationStore,
     facts: MemalchemyUserMemoryStore,
     documents: MemalchemyVectorStore,
@@ -82,12 +82,12 @@ async def test_they_are_what_lauren_ais_protocols_name(
     assert isinstance(documents, MemoryStore)
 
 
-def test_they_are_made_without_a_loop_and_without_a_database_that_answers() -> None:
+def test_construction_needs_no_loop_and_no_reachable_database() -> None:
     for store in STORES:
         store("postgresql://nobody@127.0.0.1:1/none")
 
 
-async def test_to_connect_finds_out_at_once_whether_the_database_answers() -> None:
+async def test_connect_raises_at_once_if_the_database_is_unreachable() -> None:
     for store in STORES:
         with pytest.raises(StorageError) as caught:
             await store.connect("postgresql://nobody:secret@127.0.0.1:1/none")
@@ -112,7 +112,7 @@ async def test_stores_on_one_backend_share_it_and_only_an_owner_closes(tmp_path:
 # Conversations
 
 
-async def test_an_agent_goes_on_where_it_was_in_another_process(
+async def test_an_agent_continues_a_conversation_in_another_process(
     db: Database, conversations: MemalchemyConversationStore
 ) -> None:
     @agent(model="mock", conversation_store=conversations)
@@ -173,7 +173,7 @@ async def test_an_agent_with_tools_and_a_summary_is_loaded_as_it_was_saved(
     assert (await conversations.load("c"))["summary"] == "The user asks about the weather."
 
 
-async def test_what_a_snapshot_holds_comes_back_as_lauren_ais_types(
+async def test_a_snapshot_is_restored_with_lauren_ais_types(
     conversations: MemalchemyConversationStore,
 ) -> None:
     messages = [
@@ -210,7 +210,7 @@ async def test_what_a_snapshot_holds_comes_back_as_lauren_ais_types(
     assert (await conversations.load("c"))["messages"] is not loaded["messages"]
 
 
-async def test_a_list_is_a_snapshot_without_a_summary_and_what_is_not_there_an_empty_list(
+async def test_a_list_is_a_snapshot_without_a_summary_and_a_missing_one_an_empty_list(
     conversations: MemalchemyConversationStore,
 ) -> None:
     assert await conversations.load("c") == []
@@ -222,7 +222,7 @@ async def test_a_list_is_a_snapshot_without_a_summary_and_what_is_not_there_an_e
     assert await conversations.load("c") == []
 
 
-async def test_only_what_is_new_of_a_history_is_written(
+async def test_only_new_messages_are_written(
     conversations: MemalchemyConversationStore,
 ) -> None:
     history = [{"role": "user", "content": [ContentBlock.text_block(f"{n}")]} for n in range(50)]
@@ -250,7 +250,7 @@ async def test_all_conversations_are_listed_in_order_and_cleared(
     assert await apart.list_conversations() == ["z"]
 
 
-async def test_its_words_are_found_and_another_frameworks_log_of_the_id_is_left_alone(
+async def test_messages_are_searchable_and_other_frameworks_logs_are_left_alone(
     conversations: MemalchemyConversationStore, db: Database
 ) -> None:
     other = ThreadLog(db, namespace=("openai",))
@@ -262,7 +262,7 @@ async def test_its_words_are_found_and_another_frameworks_log_of_the_id_is_left_
     assert await other.count("c") == 1
 
 
-async def test_what_cannot_be_kept_is_a_storage_error_and_nothing_was_written(
+async def test_a_value_that_cannot_be_stored_is_a_storage_error(
     conversations: MemalchemyConversationStore,
 ) -> None:
     class Unknown:
@@ -299,7 +299,7 @@ async def test_the_middleware_loads_and_saves(conversations: MemalchemyConversat
 # Facts
 
 
-async def test_a_fact_comes_back_as_it_was(facts: MemalchemyUserMemoryStore) -> None:
+async def test_a_fact_is_restored_as_it_was(facts: MemalchemyUserMemoryStore) -> None:
     seen = datetime.now(UTC) - timedelta(days=400)
     one = fact(
         "f1",
@@ -329,7 +329,7 @@ async def test_times_without_a_zone_are_local(facts: MemalchemyUserMemoryStore) 
     assert found.created_at == found.last_seen_at == naive.astimezone(UTC)
 
 
-async def test_facts_are_found_by_words_by_parts_of_words_and_by_topic(
+async def test_facts_are_found_by_words_substrings_and_topics(
     facts: MemalchemyUserMemoryStore,
 ) -> None:
     await facts.add(fact("1", "User likes green tea", topics=["Drinks"], confidence=0.5))
@@ -370,7 +370,7 @@ async def test_a_fact_is_changed_and_removed_by_its_id_alone(
     assert await facts.list("ada") == []
 
 
-async def test_c2_updates_at_once_lose_nothing_of_each_other(
+async def test_c2_concurrent_updates_lose_nothing(
     facts: MemalchemyUserMemoryStore,
 ) -> None:
     for n in range(4):
@@ -383,7 +383,7 @@ async def test_c2_updates_at_once_lose_nothing_of_each_other(
         assert (found.content, found.confidence) == ("after", 0.9)
 
 
-async def test_c3_nobodys_fact_is_taken_by_one_of_the_same_id(
+async def test_c3_facts_of_two_users_may_have_the_same_id(
     facts: MemalchemyUserMemoryStore,
 ) -> None:
     await asyncio.gather(facts.add(fact("1", "of Ada")), facts.add(fact("1", "of Bob", "bob")))
@@ -400,7 +400,7 @@ async def test_c3_nobodys_fact_is_taken_by_one_of_the_same_id(
     assert (found.content, found.confidence) == ("still of Bob", 0.5)
 
 
-async def test_to_clear_a_user_leaves_the_others(facts: MemalchemyUserMemoryStore) -> None:
+async def test_clearing_a_user_leaves_the_others(facts: MemalchemyUserMemoryStore) -> None:
     for n in range(3):
         await facts.add(fact(f"{n}", "of Ada"))
     await facts.add(fact("2", "of Bob", "bob"))
@@ -424,7 +424,7 @@ async def test_confidence_fades_where_a_half_life_is_given(
     assert (faded.confidence, kept.confidence) == (0.0, 1.0)
 
 
-async def test_a_fact_that_is_none_is_a_storage_error(facts: MemalchemyUserMemoryStore) -> None:
+async def test_an_invalid_fact_is_a_storage_error(facts: MemalchemyUserMemoryStore) -> None:
     for wrong in (fact("1", "x", confidence=7), fact("", "x"), fact("1", "x", "")):
         with pytest.raises(StorageError):
             await facts.add(wrong)
@@ -435,7 +435,7 @@ async def test_a_fact_that_is_none_is_a_storage_error(facts: MemalchemyUserMemor
 # Documents
 
 
-async def test_a_document_is_found_and_kept_whole(documents: MemalchemyVectorStore) -> None:
+async def test_a_document_is_found_and_restored_whole(documents: MemalchemyVectorStore) -> None:
     assert await documents.search("anything") == []
     await documents.upsert("Refund policy", id="d1", metadata={"topic": "billing", "n": 1})
     await documents.upsert("Vacation policy", id="d2", metadata={"topic": "hr"})
@@ -468,7 +468,7 @@ async def test_names_and_values_of_a_filter_are_never_operators(
         assert ids(await documents.search("policy", filter={name: value})) == ["1"]
 
 
-async def test_c8_what_another_process_writes_is_found(
+async def test_c8_documents_of_other_processes_are_found(
     db: Database, reopen: Callable[[], Database]
 ) -> None:
     ours = MemalchemyVectorStore(db)
@@ -478,7 +478,7 @@ async def test_c8_what_another_process_writes_is_found(
     assert ids(await ours.search("policy")) == ["1"]
 
 
-async def test_c6_a_vector_is_looked_for_and_words_are_found_all_the_same(
+async def test_c6_searches_by_vector_and_by_words_are_combined(
     documents: MemalchemyVectorStore,
 ) -> None:
     await documents.upsert("north", id="n", embedding=[1.0, 0.0])
@@ -514,7 +514,7 @@ async def test_a_knowledge_base_looks_in_it(documents: MemalchemyVectorStore) ->
     assert ids(found) == ["d"]
 
 
-async def test_what_is_damaged_is_an_error_and_not_an_empty_conversation(tmp_path: Path) -> None:
+async def test_a_damaged_conversation_is_an_error_and_not_an_empty_one(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/agent.db"
     async with Database(url) as db:
         await MemalchemyConversationStore(db).save("c", [user("hi " * 50)])
@@ -572,7 +572,7 @@ async def test_the_example_remembers_with_our_decorator_above_and_below_agent(
     assert "- I like tea. (confidence: high)" in heard[0][1]
 
 
-async def test_facts_are_asked_of_the_model_that_the_decorator_names(
+async def test_facts_are_extracted_by_the_model_that_the_decorator_names(
     facts: MemalchemyUserMemoryStore,
 ) -> None:
     @lauren_ai.remember(extraction_model="small")
@@ -596,7 +596,7 @@ async def test_facts_are_asked_of_the_model_that_the_decorator_names(
     assert [fact.content for fact in await facts.list("ada")] == ["User drinks tea"]
 
 
-async def test_only_a_class_that_is_to_remember_is_served(
+async def test_serve_refuses_a_class_without_the_decorator(
     facts: MemalchemyUserMemoryStore,
 ) -> None:
     @agent(model="m")

@@ -1,7 +1,7 @@
-"""lauren-ai's own tests, from its sdist, with our stores in the place of theirs.
+"""lauren-ai's own tests, from its sdist, on our stores.
 
-Nothing of theirs is kept here: `lauren_ai_suite` is put under them. What is left out is named, each
-with its reason; the counts are of this release.
+`lauren_ai_plugin` replaces the classes. The tests that are left out are named with reasons; the
+counts are those of this release.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run(sdist: Path, names: str, **environment: str) -> tuple[dict[str, int], st
     files = [f"tests/{name}.py" for name in names.split()]
     left_out = [f"--deselect={name}" for name in LEFT_OUT]
     here = os.environ | environment
-    return run_suite(sdist, "lauren_ai_suite", *AS_OURS, *left_out, *files, environment=here)
+    return run_suite(sdist, "lauren_ai_plugin", *AS_OURS, *left_out, *files, environment=here)
 
 
 def test_their_own_tests_pass_on_sqlite(sdist: Path) -> None:

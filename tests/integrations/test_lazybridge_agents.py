@@ -18,8 +18,8 @@ from lazybridge.ext.planners import DurableBlackboard
 from lazybridge.testing import MockAgent
 
 from memalchemy import Database
+from memalchemy.context import SummarizingManager
 from memalchemy.integrations.lazybridge import MemalchemyStore
-from memalchemy.memory.managers import SummarizingManager
 
 Reopened = Callable[[], MemalchemyStore]
 
@@ -63,7 +63,7 @@ def agent(script: Script, memory: Memory, **options: Any) -> Agent:
     return Agent(engine=LLMEngine("script", provider=script), memory=memory, **options)
 
 
-async def test_an_agent_of_the_next_process_remembers_what_was_said(
+async def test_an_agent_remembers_in_another_process(
     store: MemalchemyStore, reopened: Reopened
 ) -> None:
     first = Script("Hello Marco.")
@@ -89,7 +89,7 @@ def test_an_agent_that_is_called_without_await_remembers(store: MemalchemyStore)
     assert store.read_memory("chat") is None
 
 
-def test_a_memory_that_was_summarised_amended_and_cleared_is_so_after_a_restart(
+def test_summaries_amendments_and_clearing_survive_a_restart(
     store: MemalchemyStore, reopened: Reopened
 ) -> None:
     memory = Memory(strategy="summary", store=store, key="a", summarizer=lambda _: "the gist")
@@ -123,7 +123,7 @@ async def test_an_agent_summarises_for_a_manager_of_ours_as_it_does_for_a_memory
     assert heard[0].splitlines()[-4:] == told_of
 
 
-def test_agents_that_talk_at_once_keep_their_own_sessions(store: MemalchemyStore) -> None:
+def test_concurrent_agents_have_separate_sessions(store: MemalchemyStore) -> None:
     def talk(user: int) -> None:
         memory = Memory(store=store, key="chat", session_key=f"user-{user}")
         for n in range(5):
@@ -146,7 +146,7 @@ def plan(store: MemalchemyStore, *steps: MockAgent, resume: bool = False) -> Age
     return Agent(engine=engine, name="report")
 
 
-async def test_a_plan_that_crashed_goes_on_in_another_process_with_its_next_step(
+async def test_a_crashed_plan_continues_in_another_process(
     store: MemalchemyStore, reopened: Reopened
 ) -> None:
     def crash(_: Any) -> str:
@@ -168,7 +168,7 @@ async def test_a_plan_that_crashed_goes_on_in_another_process_with_its_next_step
     assert store.read("by:write") == "report on facts"
 
 
-async def test_of_two_processes_with_one_plan_the_second_is_refused(
+async def test_a_plan_is_refused_while_another_process_runs_it(
     store: MemalchemyStore, reopened: Reopened
 ) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
@@ -204,7 +204,7 @@ async def test_a_step_reads_what_an_agent_of_another_process_said(
     assert script.asked == [["three facts"]]
 
 
-def test_workers_on_a_blackboard_each_take_other_tasks(
+def test_workers_on_a_blackboard_take_different_tasks(
     store: MemalchemyStore, reopened: Reopened
 ) -> None:
     DurableBlackboard(store, "memo").set_plan("a memo", [f"task {n}" for n in range(6)])

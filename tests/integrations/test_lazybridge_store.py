@@ -1,4 +1,4 @@
-"""`MemalchemyStore` by itself: what LazyBridge's `Store` promises, and what it does not."""
+"""`MemalchemyStore` for LazyBridge: the behaviour of its `Store`, and improvements on it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from pydantic import BaseModel
 from sqlalchemy import text
 
 from memalchemy import Checkpointer, Database, MemalchemyError, NotSerialisable, Store, sync
+from memalchemy.collections import ABSENT
 from memalchemy.integrations.lazybridge import MemalchemyStore
-from memalchemy.memory.key_value import ABSENT
 
 
 @pytest.fixture
@@ -35,18 +35,18 @@ def store(db: Database) -> MemalchemyStore:
     return MemalchemyStore(db)
 
 
-def test_every_method_of_theirs_is_one_of_ours_with_the_same_arguments() -> None:
+def test_every_method_of_lazybridges_store_is_overridden_with_the_same_arguments() -> None:
     for name, method in inspect.getmembers(Theirs, inspect.isfunction):
         if name.startswith("_") and not name.startswith("__"):
             continue
-        assert name in vars(MemalchemyStore), name
+        assert getattr(MemalchemyStore, name) is not method, name
         if not name.startswith("_"):
             ours = inspect.signature(getattr(MemalchemyStore, name)).parameters
             assert list(ours) == list(inspect.signature(method).parameters), name
     assert isinstance(MemalchemyStore(), Theirs)
 
 
-def test_it_is_opened_as_theirs_is_and_with_a_url_or_a_database(tmp_path: Path) -> None:
+def test_it_is_opened_with_a_path_a_url_or_a_database(tmp_path: Path) -> None:
     file = tmp_path / "agent.db"
     opened: list[Callable[[], MemalchemyStore]] = [
         lambda: MemalchemyStore(db=str(file)),
@@ -63,7 +63,7 @@ def test_it_is_opened_as_theirs_is_and_with_a_url_or_a_database(tmp_path: Path) 
             store.write(f"k{count}", count)
             assert len(store) == count + 1
     with pytest.raises(TypeError, match="Database"):
-        MemalchemyStore(42)  # type: ignore[arg-type]
+        MemalchemyStore(42)
 
 
 def test_without_arguments_each_is_a_memory_of_its_own() -> None:
@@ -74,7 +74,7 @@ def test_without_arguments_each_is_a_memory_of_its_own() -> None:
         assert (one.read("k"), two.read("k")) == (1, 2)
 
 
-def test_what_is_closed_refuses_whatever_comes_and_a_database_that_was_given_stays(
+def test_a_closed_store_refuses_every_call_and_leaves_a_given_database_open(
     db: Database, tmp_path: Path
 ) -> None:
     given = MemalchemyStore(db)
@@ -107,7 +107,7 @@ class Point:
     x: Any
 
 
-def test_values_are_what_json_has_and_datetimes_and_numbers_besides(store: MemalchemyStore) -> None:
+def test_values_are_those_of_json_and_more(store: MemalchemyStore) -> None:
     when = datetime(2026, 1, 2, tzinfo=UTC)
     written: Any = {
         2: (1, [2, (3,)]),
@@ -152,7 +152,7 @@ def test_an_object_that_cannot_be_stored_is_refused_and_nothing_is_written(
     assert store.read_memory("a") is None
 
 
-def test_none_is_expected_of_what_is_not_there_and_absent_of_that_alone(
+def test_a_swap_distinguishes_none_and_absent(
     store: MemalchemyStore,
 ) -> None:
     store.write("null", None)
@@ -178,7 +178,7 @@ def test_an_entry_says_when_it_was_written_and_by_whom(store: MemalchemyStore) -
     assert store.read_entry("nothing") is None
 
 
-def test_keys_and_items_come_in_one_order_and_a_prefix_may_end_in_anything(
+def test_keys_and_items_are_sorted_and_a_prefix_may_end_in_anything(
     store: MemalchemyStore,
 ) -> None:
     for key in ("b", "a:\ud7ff", "a:1", "B", "a%", "ä"):
@@ -194,7 +194,7 @@ def test_keys_and_items_come_in_one_order_and_a_prefix_may_end_in_anything(
     assert store.read_all() == {}
 
 
-def test_memories_are_apart_from_the_keys_and_from_each_other(store: MemalchemyStore) -> None:
+def test_memories_are_separate_from_keys_and_from_each_other(store: MemalchemyStore) -> None:
     store.write("k", 1)
     for agent, session in (("a", "1"), ("a", "2"), ("b", "1")):
         store.write_memory(agent, turns=[{"user": agent + session}], session_key=session)
@@ -212,7 +212,7 @@ def test_memories_are_apart_from_the_keys_and_from_each_other(store: MemalchemyS
     assert isinstance(anew["updated_at"], float)
 
 
-async def test_what_is_cleared_from_a_memory_is_gone_from_the_tables(db: Database) -> None:
+async def test_a_cleared_memory_leaves_nothing_in_the_tables(db: Database) -> None:
     store = MemalchemyStore(db)
     for length in range(1, 61):
         store.write_memory("a", turns=[{"user": f"a secret {n} " * 20} for n in range(length)])
@@ -239,7 +239,7 @@ async def test_a_thread_of_the_same_id_and_another_namespace_are_not_touched(db:
     assert await other.load("default") == {"of": "another framework"}
 
 
-async def test_words_are_found_and_keys_and_memories_can_be_awaited(db: Database) -> None:
+async def test_words_are_searchable_and_keys_and_memories_can_be_awaited(db: Database) -> None:
     store = MemalchemyStore(db)
     store.write("note", {"draft": "the quick brown fox"})
     store.write_memory("a", turns=[{"user": "where is Rome?", "assistant": "in Italy"}])
@@ -268,7 +268,7 @@ async def test_a_database_with_keys_encrypts_values_and_conversations(database_u
         assert (store.read_memory("a") or {})["summary"] == "private"
 
 
-def test_their_adapter_encrypts_over_it(store: MemalchemyStore) -> None:
+def test_lazybridges_encrypting_adapter_works_on_it(store: MemalchemyStore) -> None:
     sealed = EncryptedStoreAdapter(store, key=Fernet.generate_key())
     sealed.write("k", {"n": 1})
 

@@ -1,6 +1,6 @@
-"""LazyBridge's own tests of its store and of what rests on it, with ours in the place of theirs.
+"""LazyBridge's own tests of its store, and of what uses it, on `MemalchemyStore`.
 
-What is left out is named here, each with its reason; the counts are of this release.
+The tests that are left out are named with reasons; the counts are those of this release.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_lazybridges_own_tests_pass(tmp_path: Path) -> None:
     sdist = suites.unpacked("lazybridge", VERSION, tmp_path)
     modules = [f"tests/unit/{name}" for name in MODULES]
     left_out = [f"--deselect={name}" for name in LEFT_OUT]
-    counts, said = suites.run(sdist, "lazybridge_suite", "-W", "ignore", *modules, *left_out)
+    counts, said = suites.run(sdist, "lazybridge_plugin", "-W", "ignore", *modules, *left_out)
 
     assert counts == {"passed": sum(MODULES.values())}, said
     assert f"{len(LEFT_OUT)} deselected" in said

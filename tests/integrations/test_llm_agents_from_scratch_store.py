@@ -1,4 +1,4 @@
-"""llm-agents-from-scratch's memories keep their episodes, on every database, under real agents."""
+"""`MemalchemyMemoryStore`: episodes on every database, with real agents."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def store(db: Database) -> MemalchemyMemoryStore:
     return MemalchemyMemoryStore(db)
 
 
-def test_it_is_a_memory_store_made_without_a_loop_and_without_a_database_that_answers() -> None:
+def test_construction_of_a_memory_store_needs_no_loop_and_no_reachable_database() -> None:
     made = MemalchemyMemoryStore("postgresql://nobody@127.0.0.1:1/none")
     assert isinstance(made, BaseMemoryStore)
     assert (made.max_results, made.recall_mode) == (5, RecallMode.SEARCH)
@@ -99,7 +99,7 @@ async def test_an_agent_recalls_in_another_process_what_it_has_done(
     assert "Booked at 9:40" in found.rollout
 
 
-async def test_a_task_that_fails_is_remembered_with_what_the_metadata_functions_say(
+async def test_a_failed_task_is_remembered_with_the_metadata_functions_results(
     store: MemalchemyMemoryStore,
 ) -> None:
     async def reflection(_: Episode) -> str:
@@ -128,7 +128,7 @@ async def test_a_task_that_fails_is_remembered_with_what_the_metadata_functions_
     ],
     ids=lambda given: given.task.instruction,
 )
-async def test_an_episode_comes_back_as_it_was(
+async def test_an_episode_is_restored_as_it_was(
     store: MemalchemyMemoryStore, given: Episode
 ) -> None:
     await store.write(given)
@@ -138,7 +138,7 @@ async def test_an_episode_comes_back_as_it_was(
     assert isinstance(await store.get(given.id_), Episode)
 
 
-async def test_an_exception_is_kept_as_what_it_says(store: MemalchemyMemoryStore) -> None:
+async def test_an_exception_is_stored_as_its_text(store: MemalchemyMemoryStore) -> None:
     given = episode("x", result=None, error=RuntimeError("boom"))
     await store.write(given)
     found = await store.get(given.id_)
@@ -159,7 +159,7 @@ async def test_d4_the_latest_come_first_whatever_their_zones(store: MemalchemyMe
     assert tasks(await store.recall("ignored")) == ["third", "second"]
 
 
-async def test_a_search_gives_the_likest_and_no_more_than_was_asked_for(
+async def test_a_search_returns_at_most_max_results_best_first(
     store: MemalchemyMemoryStore,
 ) -> None:
     for n in range(4):
@@ -193,7 +193,7 @@ async def test_where_words_are_encrypted_the_latest_are_recalled() -> None:
         assert tasks(await store.recall("boat")) == ["paint the fence"]
 
 
-async def test_d2_an_id_is_there_once_and_is_updated_and_deleted(
+async def test_d2_an_id_is_unique_and_can_be_updated_and_deleted(
     store: MemalchemyMemoryStore,
 ) -> None:
     one = episode("paint the fence")
@@ -211,7 +211,7 @@ async def test_d2_an_id_is_there_once_and_is_updated_and_deleted(
         await store.delete(one.id_)
 
 
-async def test_d1_nothing_is_lost_of_what_several_processes_write(
+async def test_d1_concurrent_processes_lose_nothing(
     db: Database, reopen: Callable[[], Database]
 ) -> None:
     given = [episode(f"task {n}", n) for n in range(6)]
@@ -222,7 +222,7 @@ async def test_d1_nothing_is_lost_of_what_several_processes_write(
     assert tasks(await ours._read_recent(9)) == ["task 5", "task 4", "task 3", "task 2"]
 
 
-async def test_d10_those_of_another_namespace_are_never_seen(db: Database) -> None:
+async def test_d10_namespaces_are_separate(db: Database) -> None:
     ada = MemalchemyMemoryStore(db, namespace=("ada",))
     bob = MemalchemyMemoryStore(db, namespace=("bob",))
     await ada.write(episode("paint the fence"))
@@ -259,7 +259,7 @@ async def test_an_episode_that_was_written_without_the_framework_is_read(
     assert await store.get("e") == found
 
 
-async def test_an_agent_goes_on_without_a_database_that_answers(
+async def test_an_agent_continues_without_a_reachable_database(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = MemalchemyMemoryStore("postgresql://nobody@127.0.0.1:1/none")

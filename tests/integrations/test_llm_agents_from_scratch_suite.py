@@ -1,7 +1,7 @@
-"""llm-agents-from-scratch's own tests, from its sdist, with our store in the place of theirs.
+"""llm-agents-from-scratch's own tests, from its sdist, on `MemalchemyMemoryStore`.
 
-Nothing of theirs is kept here: `llm_agents_suite` is put under them. What is left out is named,
-each with its reason; the counts are of this release.
+`llm_agents_plugin` replaces the class. The tests that are left out are named with reasons; the
+counts are those of this release.
 """
 
 from __future__ import annotations
@@ -30,6 +30,6 @@ def test_their_own_tests_pass(tmp_path: Path) -> None:
     sdist = unpacked("llm-agents-from-scratch", "0.0.26", tmp_path)
     files = [f"tests/memory/{name}.py" for name in MEMORY]
     left_out = [f"--deselect={name}" for name in LEFT_OUT]
-    counts, said = run(sdist, "llm_agents_suite", *AS_OURS, *left_out, *files)
+    counts, said = run(sdist, "llm_agents_plugin", *AS_OURS, *left_out, *files)
 
     assert counts == {"passed": 41}, said

@@ -1,4 +1,4 @@
-"""locus' own agents and graphs upon `MemalchemyCheckpointer`: each iteration and step is kept."""
+"""locus' own agents and graphs on `MemalchemyCheckpointer`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_each_iteration_is_saved_and_the_last_save_of_a_turn_stays(db: Dat
     assert len(await checkpointer.list_checkpoints("t")) == 1
 
 
-async def test_all_that_was_said_in_a_turn_is_found_at_what_stays_of_it(db: Database) -> None:
+async def test_words_of_a_turns_iterations_are_found_at_its_last_checkpoint(db: Database) -> None:
     checkpointer = MemalchemyCheckpointer(db)
     await agent_on(checkpointer, trip()).arun("Which seaside town is nicer?", thread_id="t")
     (first,) = await checkpointer.list_checkpoints("t")
@@ -92,7 +92,7 @@ async def test_all_that_was_said_in_a_turn_is_found_at_what_stays_of_it(db: Data
         assert [hit["checkpoint_id"] for hit in await checkpointer.search(word)] == [second], word
 
 
-async def test_a_thread_goes_on_in_another_process(db: Database, reopen: Reopen) -> None:
+async def test_a_thread_continues_in_another_process(db: Database, reopen: Reopen) -> None:
     model = ScriptedModel([text("Hello Ada."), text("You are Ada.")])
     await agent_on(MemalchemyCheckpointer(db), model).arun("I am Ada.", thread_id="t")
     other = reopen()
@@ -132,7 +132,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_turn_that_was_killed_goes_on_behind_its_last_iteration(
+async def test_a_killed_turn_continues_after_its_last_iteration(
     db: Database, shared_url: str, lasting: None
 ) -> None:
     killed = subprocess.run(  # noqa: ASYNC221 - it ends by itself
@@ -166,7 +166,7 @@ def ask_user(question: str) -> str:
     return json.dumps({"__interrupt__": True, "question": question})
 
 
-async def test_a_run_that_waits_for_a_person_goes_on_in_another_process(
+async def test_an_interrupted_run_continues_in_another_process(
     db: Database, reopen: Reopen
 ) -> None:
     model = ScriptedModel([tool_call("ask_user", question="Which day?"), text("Friday it is.")])
@@ -276,7 +276,7 @@ async def test_each_step_of_a_graph_is_kept_and_can_be_read_edited_and_forked(
     assert (await graph.aget_state("g", checkpoint_id=oldest))["count"] == 1
 
 
-async def test_a_graph_that_waits_goes_on_in_another_process_from_an_edited_state(
+async def test_an_interrupted_graph_continues_in_another_process_from_an_edited_state(
     db: Database, reopen: Reopen
 ) -> None:
     first = counting(MemalchemyCheckpointer(db), interrupt_before=["b"])
@@ -293,7 +293,7 @@ async def test_a_graph_that_waits_goes_on_in_another_process_from_an_edited_stat
     assert (result.final_state["count"], result.final_state["path"]) == (42, ["a", "b", "c"])
 
 
-async def test_a_state_in_a_store_comes_back_equal_too(db: Database) -> None:
+async def test_a_state_in_a_store_is_restored_equal(db: Database) -> None:
     state = AgentState(messages=(Message.user("hello"),))
     store = Store(db)
     await store.put(("states",), "k", state.to_checkpoint())

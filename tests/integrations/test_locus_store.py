@@ -1,4 +1,4 @@
-"""`MemalchemyStore`: what locus' ``BaseStore`` promises, and what it adds."""
+"""`MemalchemyStore` for locus: its ``BaseStore``, and additions to it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def embed(texts: list[str]) -> list[list[float]]:
     ]
 
 
-def test_it_is_what_locus_asks_for() -> None:
+def test_it_implements_locus_interface() -> None:
     store = MemalchemyStore()
     known = asdict(store.capabilities)
 
@@ -76,7 +76,7 @@ async def test_absence_is_none_or_empty_and_a_stored_none_is_there(db: Database)
     assert await store.clear_namespace(("nowhere",)) == 0
 
 
-async def test_namespaces_never_meet_and_are_listed_without_what_stands_before_them(
+async def test_namespaces_are_separate_and_listed_without_the_prefix(
     db: Database,
 ) -> None:
     store, native = MemalchemyStore(db), Store(db)
@@ -99,7 +99,7 @@ async def test_namespaces_never_meet_and_are_listed_without_what_stands_before_t
         await store.put("users", "k", 1)
 
 
-async def test_a_namespace_of_any_size_is_cleared_whole(db: Database) -> None:
+async def test_a_large_namespace_is_cleared_completely(db: Database) -> None:
     store = MemalchemyStore(db)
     await store.put_batch([(USERS, f"k{n}", n, None) for n in range(150)])
 
@@ -108,7 +108,7 @@ async def test_a_namespace_of_any_size_is_cleared_whole(db: Database) -> None:
     assert await store.clear_namespace(USERS) == 150
 
 
-async def test_a_batch_is_whole_or_absent(db: Database) -> None:
+async def test_a_batch_is_atomic(db: Database) -> None:
     store = MemalchemyStore(db)
     with pytest.raises(TypeError):
         await store.put_batch([(USERS, "a", 1, None), (USERS, "b", object(), None)])
@@ -139,7 +139,7 @@ async def test_a_search_goes_by_words_of_values_and_metadata(db: Database) -> No
     assert [[item.key for item in found] for found in many] == [["a"], [], ["c"]]
 
 
-async def test_vectors_of_the_callers_are_found_by_nearness(db: Database) -> None:
+async def test_the_callers_vectors_are_found_by_nearness(db: Database) -> None:
     store = MemalchemyStore(db)
     await store.put_with_embedding(USERS, "x", "east", [1.0, 0.0], {"kind": "a"})
     await store.put_with_embedding(USERS, "y", "north", [0.0, 1.0], {"kind": "b"})
@@ -154,7 +154,7 @@ async def test_vectors_of_the_callers_are_found_by_nearness(db: Database) -> Non
     assert await store.get_embedding(USERS, "x") == [1.0, 0.0]
 
 
-async def test_with_an_embedder_a_search_goes_by_meaning_as_well_and_asks_it_once(
+async def test_a_search_with_an_embedder_uses_meaning_and_calls_it_once(
     db: Database,
 ) -> None:
     asked: list[list[str]] = []
@@ -174,7 +174,7 @@ async def test_with_an_embedder_a_search_goes_by_meaning_as_well_and_asks_it_onc
     assert asked == [["a drink"], ["which city"]]
 
 
-async def test_items_live_as_long_as_their_namespace_says(db: Database) -> None:
+async def test_items_expire_after_the_ttl_of_their_namespace(db: Database) -> None:
     store = MemalchemyStore(db, ttl={("short",): 0.2})
     await store.put(("short", "x"), "k", 1)
     await store.put(("long",), "k", 1)
@@ -186,7 +186,7 @@ async def test_items_live_as_long_as_their_namespace_says(db: Database) -> None:
     assert await store.list_keys(("long",)) == ["k"]
 
 
-async def test_what_an_encrypted_database_cannot_search_is_said(db: Database) -> None:
+async def test_a_search_that_encryption_prevents_is_a_capability_error(db: Database) -> None:
     async with Database("sqlite://", keys=[Fernet.generate_key()]) as sealed:
         store = MemalchemyStore(sealed)
         await store.put(USERS, "k", {"text": "tea"})

@@ -1,6 +1,6 @@
-"""locus-sdk's own tests, from its sdist, with the adapters in the place of what they test.
+"""locus-sdk's own tests, from its sdist, on our checkpointer and store.
 
-Nothing of theirs is kept here: `locus_swap` is put under them, `locus_tests` names them.
+`locus_plugin` replaces the classes; `locus_selection` names the tests.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import suites
-from locus_tests import BY_THE_CLOCK, LEFT_OUT, ON_A_SERVER, SELECTED, VERSION
+from locus_selection import BY_THE_CLOCK, LEFT_OUT, ON_A_SERVER, SELECTED, VERSION
 
 from servers import Postgres, migrated_database
 
@@ -22,13 +22,11 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(sdist: Path, files: str, url: str | None = None) -> tuple[Counter[str], str]:
-    """How many tests passed, are expected to fail, and failed; and what pytest said."""
+    """Run the files of tests; return the counts and pytest's output."""
     paths = [f"tests/unit/{name}.py" for name in files.split()]
-    environment = {k: v for k, v in os.environ.items() if k != "MEMALCHEMY_URL"}
-    if url is not None:
-        environment["LOCUS_SUITE_URL"] = url
+    environment = os.environ | ({} if url is None else {"LOCUS_SUITE_URL": url})
     options = ("-o", "addopts=", "--deselect", BY_THE_CLOCK)
-    return suites.run(sdist, "locus_swap", *options, *paths, environment=environment)
+    return suites.run(sdist, "locus_plugin", *options, *paths, environment=environment)
 
 
 @pytest.mark.alone  # some of theirs say how long something takes

@@ -1,4 +1,4 @@
-"""The SDK's own tables, filled by the SDK's own sessions, brought over to every database."""
+"""Import of the SDK's own tables, filled by its own sessions, into every database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from agents import Agent, SQLiteSession
 from agents.extensions.memory import AdvancedSQLiteSession, SQLAlchemySession
-from conversing import Scripted, run, said, texts
+from scripted_model import Scripted, run, said, texts
 from typer.testing import CliRunner
 
 from memalchemy import Database, NotFound
@@ -22,7 +22,7 @@ from memalchemy.integrations.openai_agents import MemalchemySession, MemalchemyS
 
 @pytest.fixture
 async def file(tmp_path: Path) -> Path:
-    """What `SQLiteSession` left: two sessions."""
+    """A file of `SQLiteSession` with two sessions."""
     file = tmp_path / "conversations.db"
     for session_id, length in (("a", 3), ("b", 1_100)):
         session = SQLiteSession(session_id, file)
@@ -55,7 +55,7 @@ async def test_every_item_of_every_session_is_there_with_its_time(file: Path, db
     assert [info.session_id for info in await MemalchemySessions(db).list()] == ["b", "a"]
 
 
-async def test_a_second_import_writes_nothing_and_a_later_one_what_came_since(
+async def test_a_second_import_writes_nothing_and_a_later_one_what_is_new(
     file: Path, db: Database
 ) -> None:
     await imported(file, db)
@@ -71,7 +71,7 @@ async def test_a_second_import_writes_nothing_and_a_later_one_what_came_since(
     assert texts(await MemalchemySession("a", db).get_items()) == ["a0", "a1", "a2", "a3"]
 
 
-async def test_an_import_that_was_stopped_half_way_through_a_session_goes_on(
+async def test_an_import_that_stopped_within_a_session_continues(
     file: Path, db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from memalchemy.threads import ThreadLog
@@ -97,7 +97,7 @@ async def test_an_import_that_was_stopped_half_way_through_a_session_goes_on(
     assert len(await MemalchemySession("b", db).get_items()) == 1_100
 
 
-async def test_a_session_that_holds_something_else_is_left_skipped_or_replaced(
+async def test_a_different_session_is_a_conflict_skipped_or_replaced(
     file: Path, db: Database
 ) -> None:
     session = MemalchemySession("a", db)
@@ -123,7 +123,7 @@ async def test_items_that_were_added_here_since_are_a_conflict(file: Path, db: D
     assert texts(await MemalchemySession("a", db).get_items())[-1] == "here"
 
 
-async def test_a_dry_run_says_the_same_and_writes_nothing(file: Path, db: Database) -> None:
+async def test_a_dry_run_reports_the_same_and_writes_nothing(file: Path, db: Database) -> None:
     before = await imported(file, db, dry_run=True)
     assert await MemalchemySessions(db).list() == []
 
@@ -136,7 +136,7 @@ async def test_a_prefix_comes_before_every_id(file: Path, db: Database) -> None:
     assert {info.session_id for info in await MemalchemySessions(db).list()} == {"old/a", "old/b"}
 
 
-async def test_rows_that_are_no_json_are_left_out_and_counted(file: Path, db: Database) -> None:
+async def test_rows_that_are_not_json_are_skipped_and_counted(file: Path, db: Database) -> None:
     with sqlite3.connect(file) as theirs:
         theirs.execute("UPDATE agent_messages SET message_data = 'no' WHERE id = 2")
 
@@ -146,7 +146,7 @@ async def test_rows_that_are_no_json_are_left_out_and_counted(file: Path, db: Da
     assert texts(await MemalchemySession("a", db).get_items()) == ["a0", "a2"]
 
 
-async def test_branches_and_what_turns_used_come_along(tmp_path: Path, db: Database) -> None:
+async def test_branches_and_usage_are_imported(tmp_path: Path, db: Database) -> None:
     file = tmp_path / "advanced.db"
     theirs = AdvancedSQLiteSession(session_id="t", db_path=file, create_tables=True)
     agent = Agent(name="a", model=Scripted("one", "two", "three"))
@@ -179,7 +179,9 @@ async def _as_theirs(session: Any, branch: str) -> tuple[Any, Any, Any]:
     )
 
 
-async def test_tables_of_another_name_on_postgresql(postgres: Any, db: Database) -> None:
+async def test_tables_with_another_name_are_imported_from_postgresql(
+    postgres: Any, db: Database
+) -> None:
     name = postgres.create_database()
     url = postgres.url(name)
     theirs = SQLAlchemySession.from_url(
@@ -207,7 +209,9 @@ async def test_tables_of_another_name_on_postgresql(postgres: Any, db: Database)
         postgres.drop_database(name)
 
 
-async def test_what_sqlalchemysession_left_comes_in_its_order(tmp_path: Path, db: Database) -> None:
+async def test_items_of_sqlalchemysession_are_imported_in_its_order(
+    tmp_path: Path, db: Database
+) -> None:
     file = tmp_path / "agents.db"
     theirs = SQLAlchemySession.from_url("t", url=f"sqlite+aiosqlite:///{file}", create_tables=True)
     await theirs.add_items([said("user", "late"), said("user", "early")])
@@ -227,7 +231,7 @@ def call(*arguments: str) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_the_command_imports_and_tells(file: Path, tmp_path: Path) -> None:
+def test_the_command_imports_sessions_and_prints_a_summary(file: Path, tmp_path: Path) -> None:
     target = tmp_path / "agent.db"
     command = ("--db", f"sqlite:///{target}", "import", "openai-agents")
     source = ("--from", f"sqlite:///{file}")
@@ -262,6 +266,6 @@ def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     code, _, err = call(*command, "openai-agents")
     assert (code, "--from" in err) == (2, True)
     code, _, err = call(*command, "openai-agents", "--from", f"sqlite:///{tmp_path}/none.db")
-    assert (code, "there is no file" in err) == (3, True)
+    assert (code, "does not exist" in err) == (3, True)
     code, _, err = call(*command, "threads.jsonl", "--dry-run")
     assert (code, "openai-agents" in err) == (2, True)

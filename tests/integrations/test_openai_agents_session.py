@@ -1,4 +1,4 @@
-"""`MemalchemySession` keeps what the SDK's protocol says of a session, on every database."""
+"""`MemalchemySession`: the SDK's session protocol, on every database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from agents import Agent, RunConfig, Runner, SessionSettings, function_tool, handoff
 from agents.extensions.memory import EncryptedSession
 from agents.memory import OpenAIResponsesCompactionSession, Session
-from conversing import Scripted, run, said, texts
+from scripted_model import Scripted, run, said, texts
 
 import memalchemy
 from memalchemy import Checkpointer, Corrupt, Database, NotSerialisable, ThreadLog, TooLarge
@@ -34,7 +34,7 @@ def weather(city: str) -> str:
     return f"sunny in {city}"
 
 
-def test_it_is_a_session_to_the_sdk(session: MemalchemySession) -> None:
+def test_it_implements_the_sdks_session_protocol(session: MemalchemySession) -> None:
     assert isinstance(session, Session)
     assert session.session_id == "talk"
     assert session.session_settings == SessionSettings()
@@ -45,7 +45,7 @@ def test_it_is_made_without_a_loop_and_without_a_database_that_answers() -> None
     assert session.session_id == "talk"
 
 
-async def test_who_names_a_url_twice_shares_a_database(tmp_path: Any) -> None:
+async def test_sessions_on_one_url_share_a_database(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path}/agent.db"
     one, other = MemalchemySession("a", url), MemalchemySession("a", url)
     assert one.db is other.db
@@ -77,7 +77,7 @@ async def test_ids_that_could_not_be_cleared_are_refused_before_anything_is_adde
         assert await session.get_items() == []
 
 
-async def test_a_closed_session_refuses_whatever_comes() -> None:
+async def test_a_closed_session_refuses_every_call() -> None:
     async with Database("sqlite://") as db:
         session = MemalchemySession("a", db)
         await session.add_items([said("user", "hi")])
@@ -112,7 +112,7 @@ async def test_a_closed_session_refuses_whatever_comes() -> None:
         assert texts(await MemalchemySession("a", db).get_items()) == ["hi"]
 
 
-async def test_items_come_back_as_they_were_in_the_order_they_were_added(
+async def test_items_are_restored_in_the_order_in_which_they_were_added(
     session: MemalchemySession,
 ) -> None:
     given: list[Any] = [
@@ -149,7 +149,7 @@ def test_settings_may_be_a_dictionary_and_are_checked(db: Database) -> None:
         MemalchemySession("t", db, session_settings={"limitt": 3})
 
 
-async def test_no_items_are_no_write(session: MemalchemySession) -> None:
+async def test_adding_no_items_writes_nothing(session: MemalchemySession) -> None:
     await session.add_items([])
 
     assert await session.log.version("talk") == 0
@@ -165,7 +165,7 @@ async def test_items_read_are_copies(session: MemalchemySession) -> None:
     assert texts(await session.get_items()) == ["hi"]
 
 
-async def test_an_object_that_reads_again_sees_what_others_did_since(
+async def test_a_second_read_sees_the_changes_of_others(
     db: Database, session: MemalchemySession
 ) -> None:
     other = MemalchemySession("talk", db)
@@ -207,7 +207,9 @@ async def test_pop_takes_the_newest_and_none_when_there_is_none(
     assert await session.pop_item() is None
 
 
-async def test_clear_removes_all_and_the_session_goes_on(session: MemalchemySession) -> None:
+async def test_clear_removes_all_items_and_the_session_can_continue(
+    session: MemalchemySession,
+) -> None:
     await session.add_items([said("user", "a")])
     await session.clear_session()
     await session.clear_session()
@@ -231,7 +233,7 @@ async def test_sessions_and_tenants_do_not_see_each_other(
     assert await elsewhere.get_items() == []
 
 
-async def test_what_else_lies_under_the_same_id_stays(
+async def test_other_frameworks_data_under_the_same_id_stays(
     db: Database, session: MemalchemySession
 ) -> None:
     checkpointer, log = Checkpointer(db), ThreadLog(db)
@@ -245,7 +247,7 @@ async def test_what_else_lies_under_the_same_id_stays(
     assert await log.count("talk") == 1
 
 
-async def test_an_add_is_whole_or_absent(session: MemalchemySession) -> None:
+async def test_adding_items_is_atomic(session: MemalchemySession) -> None:
     await session.add_items([said("user", "before")])
 
     with pytest.raises(NotSerialisable):
@@ -254,7 +256,7 @@ async def test_an_add_is_whole_or_absent(session: MemalchemySession) -> None:
     assert texts(await session.get_items()) == ["before"]
 
 
-async def test_what_json_can_say_is_kept_as_json_says_it(session: MemalchemySession) -> None:
+async def test_json_values_are_restored_as_json(session: MemalchemySession) -> None:
     class Colour(StrEnum):
         RED = "red"
 
@@ -263,7 +265,9 @@ async def test_what_json_can_say_is_kept_as_json_says_it(session: MemalchemySess
     assert await session.get_items() == [{"role": "user", "content": "red", "by": {"1": "one"}}]
 
 
-async def test_an_object_of_pydantic_is_kept_as_what_was_set(session: MemalchemySession) -> None:
+async def test_a_pydantic_object_is_stored_with_the_fields_that_were_set(
+    session: MemalchemySession,
+) -> None:
     from openai.types.responses import ResponseOutputText
 
     text = ResponseOutputText(text="hi", type="output_text", annotations=[])
@@ -272,7 +276,7 @@ async def test_an_object_of_pydantic_is_kept_as_what_was_set(session: Memalchemy
     assert await session.get_items() == [{"text": "hi", "type": "output_text", "annotations": []}]
 
 
-async def test_of_many_that_pop_at_once_each_gets_an_item_of_its_own(
+async def test_concurrent_pops_return_different_items(
     db: Database, session: MemalchemySession
 ) -> None:
     await session.add_items([said("user", f"{number}") for number in range(20)])
@@ -286,7 +290,7 @@ async def test_of_many_that_pop_at_once_each_gets_an_item_of_its_own(
     assert await session.get_items() == []
 
 
-async def test_of_many_that_add_at_once_each_stays_together(
+async def test_items_of_concurrent_adds_stay_together(
     db: Database, session: MemalchemySession
 ) -> None:
     async def add(who: int) -> None:
@@ -394,7 +398,7 @@ async def test_a_failure_during_a_cancelled_write_is_the_cancellation(
     assert lost == []
 
 
-async def test_a_damaged_item_is_an_error_and_is_not_thrown_away(
+async def test_a_damaged_item_is_an_error_and_is_not_removed(
     db: Database, session: MemalchemySession
 ) -> None:
     from sqlalchemy import update
@@ -413,7 +417,7 @@ async def test_a_damaged_item_is_an_error_and_is_not_thrown_away(
         await session.pop_item()
 
 
-async def test_a_session_ends_its_ttl_after_the_last_item(db: Database) -> None:
+async def test_a_session_expires_its_ttl_after_the_last_item(db: Database) -> None:
     session = MemalchemySession("talk", db, ttl=timedelta(milliseconds=300))
     await session.add_items([said("user", "a")])
     assert len(await session.get_items()) == 1
@@ -430,7 +434,7 @@ async def until_empty(session: Any) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_a_runner_goes_on_where_another_process_stopped(
+async def test_a_runner_continues_where_another_process_stopped(
     db: Database, reopen: Callable[[], Database], streamed: bool
 ) -> None:
     model = Scripted(("weather", '{"city": "Rome"}'), "It is sunny.", "You asked about Rome.")
@@ -472,7 +476,7 @@ async def test_a_handoff_is_kept_with_its_items(session: MemalchemySession) -> N
     ]
 
 
-async def test_the_settings_of_a_run_limit_what_the_model_hears(session: MemalchemySession) -> None:
+async def test_the_settings_of_a_run_limit_the_models_input(session: MemalchemySession) -> None:
     await session.add_items([said("user", f"{number}") for number in range(10)])
     model = Scripted("yes")
     config = RunConfig(session_settings=SessionSettings(limit=2))
@@ -501,7 +505,7 @@ async def test_an_encrypted_session_leaves_nothing_readable(
     assert await session.get_items() == []
 
 
-async def test_an_encrypted_session_passes_over_what_has_expired(
+async def test_an_encrypted_session_skips_expired_items(
     session: MemalchemySession,
 ) -> None:
     brief = EncryptedSession("talk", session, KEY, ttl=0)  # type: ignore[arg-type]
@@ -573,7 +577,7 @@ async def test_a_compaction_drops_the_beginning_that_it_is_told_to(
     assert texts(await session.get_items()) == [*(f"{n}" for n in range(430, 441))]
 
 
-async def test_the_words_of_items_are_found_unless_that_is_off(
+async def test_words_of_items_are_searchable_unless_index_text_is_off(
     db: Database, session: MemalchemySession
 ) -> None:
     await session.add_items([said("user", "a zebra crosses")])

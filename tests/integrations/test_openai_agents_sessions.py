@@ -1,4 +1,4 @@
-"""Branches, turns, usage, listings and waiting runs of the OpenAI Agents SDK, on every database."""
+"""Branches, turns, usage, lists of sessions and interrupted runs, on every database."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from agents import Agent, Runner, function_tool
-from conversing import Scripted, run, said, texts
+from scripted_model import Scripted, run, said, texts
 
-from memalchemy import Conflict, Database, ThreadLog
+from memalchemy import Database, ThreadLog
 from memalchemy.integrations.openai_agents import (
     MemalchemyRunStates,
     MemalchemySession,
@@ -31,7 +31,7 @@ def sessions(db: Database) -> MemalchemySessions:
     return MemalchemySessions(db)
 
 
-async def test_a_branch_has_what_came_before_a_turn_and_shares_nothing(
+async def test_a_branch_has_the_items_before_a_turn_and_shares_nothing(
     db: Database, session: MemalchemySession
 ) -> None:
     assert await session.create_branch_from_turn(2, "what if") == "what if"
@@ -70,7 +70,7 @@ async def test_a_branch_may_be_made_from_words_from_a_position_or_of_everything(
         await session.create_branch_from_content("nothing of it")
 
 
-async def test_a_branch_that_is_there_is_not_made_again_and_one_that_is_not_is_not_switched_to(
+async def test_an_existing_branch_is_not_created_and_a_missing_one_not_switched_to(
     session: MemalchemySession,
 ) -> None:
     await session.create_branch_from_turn(2, "b")
@@ -92,7 +92,7 @@ async def test_a_branch_that_is_there_is_not_made_again_and_one_that_is_not_is_n
     assert session.branch == "main"
 
 
-async def test_of_two_that_make_a_branch_at_once_one_does(
+async def test_of_two_concurrent_creations_of_a_branch_one_succeeds(
     db: Database, session: MemalchemySession
 ) -> None:
     makers = [MemalchemySession("talk", db) for _ in range(5)]
@@ -135,7 +135,7 @@ async def test_a_blank_name_deletes_no_branch(session: MemalchemySession) -> Non
     assert len(await session.get_items()) == 6
 
 
-async def test_items_of_another_branch_are_read_from_where_one_is(
+async def test_items_of_another_branch_are_read_without_switching(
     session: MemalchemySession,
 ) -> None:
     await session.create_branch_from_turn(2, "b")
@@ -172,7 +172,7 @@ async def test_the_name_of_a_branch_is_never_used_again(
     assert await session.create_branch_from_turn(2, "c") == "c"
 
 
-async def test_a_branch_that_was_not_made_uses_no_name(session: MemalchemySession) -> None:
+async def test_a_failed_creation_of_a_branch_uses_no_name(session: MemalchemySession) -> None:
     with pytest.raises(ValueError, match="Turn 9"):
         await session.create_branch_from_turn(9, "b")
 
@@ -205,7 +205,7 @@ async def test_a_cleared_session_is_empty_on_every_branch_and_on_main(
     assert [b["branch_id"] for b in await session.list_branches()] == ["main"]
 
 
-async def test_the_first_item_of_a_branch_waits_for_whoever_clears_the_session(
+async def test_the_first_append_to_a_branch_waits_for_a_clear_of_the_session(
     db: Database, session: MemalchemySession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await session.create_branch_from_turn(1, "begins empty")
@@ -229,7 +229,7 @@ async def test_the_first_item_of_a_branch_waits_for_whoever_clears_the_session(
     assert texts(await MemalchemySession("talk", db).get_items()) == ["first of all"]
 
 
-async def test_nothing_is_added_to_a_branch_that_another_has_deleted(
+async def test_adding_to_a_branch_that_another_process_deleted_is_an_error(
     db: Database, session: MemalchemySession
 ) -> None:
     await session.create_branch_from_turn(2, "b")
@@ -244,7 +244,7 @@ async def test_nothing_is_added_to_a_branch_that_another_has_deleted(
     assert len(await session.get_items()) == 6
 
 
-async def test_what_was_begun_on_a_branch_is_done_there(session: MemalchemySession) -> None:
+async def test_a_running_operation_stays_on_its_branch(session: MemalchemySession) -> None:
     await session.create_branch_from_turn(2, "b")
 
     added = asyncio.create_task(session.add_items([said("user", "for b")]))
@@ -269,7 +269,7 @@ async def test_a_forced_deletion_that_fails_leaves_the_session_where_it_is(
     assert texts(await session.get_items(branch_id="b")) == ["hello"]
 
 
-async def test_what_a_tool_search_found_counts_where_no_call_of_it_is(db: Database) -> None:
+async def test_the_output_of_a_tool_search_counts_if_its_call_is_missing(db: Database) -> None:
     session = MemalchemySession("talk", db)
     call, output = {"type": "tool_search_call"}, {"type": "tool_search_output", "tools": []}
     await session.add_items([said("user", "1"), output, output])  # type: ignore[list-item]
@@ -278,7 +278,7 @@ async def test_what_a_tool_search_found_counts_where_no_call_of_it_is(db: Databa
     assert await session.get_tool_usage() == [("tool_search", 2, 1), ("tool_search", 1, 2)]
 
 
-async def test_usage_of_a_turn_that_was_popped_meanwhile_is_not_that_of_the_next(
+async def test_usage_of_a_popped_turn_is_not_that_of_the_next(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = MemalchemySession("talk", db)
@@ -297,7 +297,7 @@ async def test_usage_of_a_turn_that_was_popped_meanwhile_is_not_that_of_the_next
     assert await session.get_turn_usage() == []
 
 
-async def test_turns_are_told_with_their_text(session: MemalchemySession) -> None:
+async def test_turns_are_returned_with_their_text(session: MemalchemySession) -> None:
     parts = [{"type": "input_text", "text": "x" * 150}, {"type": "input_image", "image_url": "u"}]
     await session.add_items([{"role": "user", "content": parts}])  # type: ignore[list-item]
 
@@ -311,7 +311,7 @@ async def test_turns_are_told_with_their_text(session: MemalchemySession) -> Non
     assert await session.find_turns_by_content("100%") == []
 
 
-async def test_what_runs_used_is_told_by_turn_and_goes_with_it(db: Database) -> None:
+async def test_usage_is_returned_by_turn_and_deleted_with_it(db: Database) -> None:
     @function_tool
     def weather() -> str:
         """Tell it."""
@@ -355,7 +355,7 @@ async def test_what_runs_used_is_told_by_turn_and_goes_with_it(db: Database) -> 
     assert await session.get_session_usage("main") is None
 
 
-async def test_sessions_are_listed_with_what_is_said_about_them(
+async def test_sessions_are_listed_with_their_descriptions(
     db: Database, sessions: MemalchemySessions
 ) -> None:
     for session_id in ("a", "b", "c"):
@@ -389,7 +389,7 @@ async def test_sessions_are_listed_with_what_is_said_about_them(
     assert await sessions.get("none") is None
 
 
-async def test_two_that_describe_a_session_at_once_lose_nothing(
+async def test_concurrent_descriptions_of_a_session_lose_nothing(
     sessions: MemalchemySessions,
 ) -> None:
     await asyncio.gather(*(sessions.describe("a", **{f"k{n}": n}) for n in range(6)))
@@ -409,7 +409,7 @@ async def test_sessions_are_searched(sessions: MemalchemySessions) -> None:
     assert len(await sessions.search("zebra", branch="b")) == 1
 
 
-async def test_a_deleted_session_leaves_nothing_and_takes_nothing_else_along(
+async def test_deleting_a_session_removes_all_of_it_and_nothing_else(
     db: Database, sessions: MemalchemySessions
 ) -> None:
     session = sessions.session("talk")
@@ -472,15 +472,3 @@ async def test_a_run_waits_for_approval_across_processes(
     assert await runs.load("talk", asking) is None
     assert await runs.delete("talk") is False
     assert texts(await session.get_items()) == ["Delete x", "delete_file", "gone", "Done."]
-
-
-async def test_describing_gives_up_with_a_conflict(
-    sessions: MemalchemySessions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def refuse(*args: Any, **options: Any) -> int:
-        raise Conflict("somebody was faster")
-
-    monkeypatch.setattr(sessions.store, "put", refuse)
-
-    with pytest.raises(Conflict, match="others described"):
-        await sessions.describe("a", title="t")

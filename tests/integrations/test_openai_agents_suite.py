@@ -1,7 +1,6 @@
-"""The SDK's own tests of its sessions, with ours in the place of theirs, branches and all.
+"""The OpenAI Agents SDK's own tests of its sessions, from its sdist, on `MemalchemySession`.
 
-They come from the SDK's sdist, which is downloaded when this runs, into ``MEMALCHEMY_SDISTS`` if
-that is set. What is left out is named here, each with its reason; the counts are of this release.
+The tests that are left out are named with reasons; the counts are those of this release.
 """
 
 from __future__ import annotations
@@ -185,7 +184,7 @@ DESELECTED_BRANCHES = 97
 def test_the_sdks_own_tests_pass(tmp_path: Path) -> None:
     sdist = suites.unpacked("openai-agents", VERSION, tmp_path)
     left_out = [f"--deselect={name}" for name in LEFT_OUT]
-    counts, said = suites.run(sdist, "openai_agents_suite", "-W", "ignore", *MODULES, *left_out)
+    counts, said = suites.run(sdist, "openai_agents_plugin", "-W", "ignore", *MODULES, *left_out)
 
     assert counts == {"passed": PASSED, "skip": SKIPPED}, said
     assert f"{DESELECTED} deselected" in said
@@ -195,7 +194,7 @@ def test_the_sdks_own_tests_of_branches_and_usage_pass(tmp_path: Path) -> None:
     sdist = suites.unpacked("openai-agents", VERSION, tmp_path)
     names = [name for some in _OF_ADVANCED.values() for name in some]
     left_out = [f"--deselect={_ADVANCED}::{name}" for name in names]
-    counts, said = suites.run(sdist, "openai_agents_suite", "-W", "ignore", _ADVANCED, *left_out)
+    counts, said = suites.run(sdist, "openai_agents_plugin", "-W", "ignore", _ADVANCED, *left_out)
 
     assert counts == {"passed": PASSED_BRANCHES}, said
     assert f"{DESELECTED_BRANCHES} deselected" in said

@@ -39,7 +39,7 @@ def of_postgresql(connection: psycopg.Connection, schema: str = "public") -> str
 
 
 def _on_a_line(text: str) -> str:
-    return re.sub(r"\s+", " ", text)
+    return re.sub(r"\s+", " ", text).strip()
 
 
 _MADE_BY_FTS5 = re.compile(

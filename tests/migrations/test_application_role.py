@@ -28,7 +28,9 @@ async def role(postgres: Postgres, fresh_postgres: str, schema: str | None) -> A
     postgres.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC", fresh_postgres)
     async with Database(postgres.url(fresh_postgres), schema=schema, migrate="off") as db:
         await db.migrate()
-        for grant in db.dialect.grants(name, schema, (*migrate.TABLES, migrate.VERSION_TABLE)):
+        for grant in db.dialect.maintenance.grants(
+            name, schema, (*migrate.TABLES, migrate.VERSION_TABLE)
+        ):
             postgres.execute(grant, fresh_postgres)
     yield name
     postgres.execute(f"DROP OWNED BY {name}", fresh_postgres)
@@ -113,7 +115,9 @@ async def test_names_that_need_quotes_get_their_grants(
     postgres.execute(f'CREATE ROLE "{name}" LOGIN')
     async with Database(postgres.url(fresh_postgres), schema=schema, migrate="off") as db:
         await db.migrate()
-        for grant in db.dialect.grants(name, schema, (*migrate.TABLES, migrate.VERSION_TABLE)):
+        for grant in db.dialect.maintenance.grants(
+            name, schema, (*migrate.TABLES, migrate.VERSION_TABLE)
+        ):
             postgres.execute(grant, fresh_postgres)
     async with Database(postgres.url(fresh_postgres, user=name), schema=schema) as db:
         await Checkpointer(db).save(STATE, "thread")

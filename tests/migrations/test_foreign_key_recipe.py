@@ -24,6 +24,7 @@ from programs import CHECKOUT, alembic
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from memalchemy import Checkpointer, Database, migrate
+from memalchemy.keys import log_key
 from memalchemy.schema import DeltaRow, EmbeddingRow, ThreadRow
 from pages import BLOCK
 
@@ -99,7 +100,7 @@ def test_what_autogenerate_writes_upgrades_works_and_downgrades(
     text = generated(project)
     ast.parse(text)
     assert "memalchemy" not in text
-    assert "sa.String(length=510)" in text
+    assert "sa.LargeBinary().with_variant(sa.Uuid(), 'postgresql')" in text
 
     run("upgrade", "heads")
     assert {"users", "conversations", "threads"} <= tables(fresh_url)
@@ -112,7 +113,7 @@ def test_what_autogenerate_writes_upgrades_works_and_downgrades(
 
 
 async def use(url: str) -> None:
-    """Write and join through the models of the page, with the ids that a plain String misses."""
+    """Write and join through the models of the page, with ids that are stored escaped."""
     import project_models as models
 
     engine = create_async_engine(url)
@@ -122,12 +123,14 @@ async def use(url: str) -> None:
             await checkpointer.save({"step": 1}, thread_id, connection=session)
             session.add(
                 models.Conversation(
-                    id=number, user=models.User(id=number, name="Ada"), thread_id=thread_id
+                    id=number,
+                    user=models.User(id=number, name="Ada"),
+                    log_id=log_key("default", thread_id, "/"),
                 )
             )
     async with AsyncSession(engine) as session:
         joined = sa.select(ThreadRow.thread_id).join(
-            models.Conversation, models.Conversation.thread_id == ThreadRow.thread_id
+            models.Conversation, models.Conversation.log_id == ThreadRow.log_id
         )
         assert sorted(await session.scalars(joined)) == ["", "nul\0", "trip"]
     await engine.dispose()
@@ -143,7 +146,7 @@ def test_without_the_renderer_the_revision_would_need_memalchemys_classes(
     run("upgrade", "heads")
     run("revision", "--autogenerate", "-m", "conversations")
 
-    assert "memalchemy.column_types.Key(length=510)" in generated(project)
+    assert "memalchemy.column_types.LogKey" in generated(project)
     with pytest.raises(NameError, match="memalchemy"):
         run("upgrade", "heads")
 

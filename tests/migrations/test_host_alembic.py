@@ -135,15 +135,17 @@ from alembic import op
 
 revision = "c3"
 down_revision = "b2"
-KEY = ["tenant", "thread_id", "namespace"]
 
 
 def upgrade():
     op.create_table(
         "conversations",
         sa.Column("id", sa.Integer, primary_key=True),
-        *(sa.Column(name, sa.String(512)) for name in KEY),
-        sa.ForeignKeyConstraint(KEY, [f"threads.{name}" for name in KEY], ondelete="CASCADE"),
+        sa.Column(
+            "log_id",
+            sa.LargeBinary().with_variant(sa.Uuid(), "postgresql"),
+            sa.ForeignKey("threads.log_id", ondelete="CASCADE"),
+        ),
     )
 
 
@@ -157,15 +159,8 @@ class Conversation(HostBase):
     __tablename__ = "conversations"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    tenant: Mapped[str | None] = mapped_column(String(512))
-    thread_id: Mapped[str | None] = mapped_column(String(512))
-    namespace: Mapped[str | None] = mapped_column(String(512))
-    __table_args__ = (
-        ForeignKeyConstraint(
-            ["tenant", "thread_id", "namespace"],
-            [ThreadRow.tenant, ThreadRow.thread_id, ThreadRow.namespace],
-            ondelete="CASCADE",
-        ),
+    log_id: Mapped[UUID | None] = mapped_column(
+        ThreadRow.log_id.type, ForeignKey(ThreadRow.log_id, ondelete="CASCADE")
     )
 """
 
@@ -184,7 +179,8 @@ def test_a_host_with_a_foreign_key_to_a_thread_runs_ours_first(
     (versions / "c3_conversations.py").write_text(CONVERSATION)
     models = host / "host_models.py"
     imports = (
-        "from sqlalchemy import ForeignKeyConstraint\nfrom memalchemy.schema import ThreadRow\n"
+        "from uuid import UUID\nfrom sqlalchemy import ForeignKey\n"
+        "from memalchemy.schema import ThreadRow\n"
     )
     future = "from __future__ import annotations\n"
     models.write_text(models.read_text().replace(future, future + imports) + RELATED)

@@ -22,9 +22,9 @@ from typing import Any, NoReturn
 import aiosqlite
 from sqlalchemy import JSON, Engine, LargeBinary, Text, TypeDecorator, event
 
-from memalchemy.database.prepared import Prepared
-from memalchemy.database.served import Served
-from memalchemy.dialects import DIALECTS, Dialect
+from memalchemy.database import backend
+from memalchemy.database.direct_connection import DirectConnection
+from memalchemy.dialects import DIALECTS, Dialect, register_dialect
 from memalchemy.dialects.oracle import MAX_TEXT_BIND, Oracle
 from memalchemy.dialects.postgresql import PostgreSQL
 from memalchemy.dialects.sqlite import SQLite
@@ -38,111 +38,121 @@ MAX_IN = 1000
 MAX_VARCHAR = 4000
 """Bytes, whatever the number of characters: ORA-12899, ORA-00910."""
 
-PROGRAMS = (
-    "upserts",
-    "single_statement_save",
-    "groups_saves",
-    "takes_arrays",
-    "compares_tuples",
-    "list_bytes",
-    "upsert",
-    "lock",
-)
-"""What of Oracle's runs on any database here."""
-CONDITIONS = (
-    "json_equals",
-    "json_parameters",
-    "text_hits",
-    "text_terms",
-    "item_hits",
-    "items_within",
-    "item_scope",
-    "indexes_fields",
-)
+PARTS = ("statements", "text", "vectors", "maintenance")
+
+PROGRAMS = {
+    "dialect": ("upserts", "single_statement_save", "groups_saves"),
+    "statements": ("has_arrays", "compares_tuples", "max_list_bytes", "upsert", "lock"),
+}
+"""What of Oracle's runs on any database here, by the part of the dialect that has it."""
+CONDITIONS = {
+    "statements": ("json_equals", "json_equals_binds"),
+    "text": (
+        "log_hits",
+        "terms",
+        "item_hits",
+        "items_in_scope",
+        "log_scope_binds",
+        "item_scope_binds",
+        "indexes_fields",
+    ),
+}
 """What of Oracle's runs on SQLite, over the functions below."""
+
+
+def _because(reason: str, part: str, *names: str) -> dict[tuple[str, str], str]:
+    return {(part, name): reason for name in names}
+
+
 UNLIKE = {
-    "name": "the driver's",
-    "single_writer": "SQLite has one; two at once are PostgreSQL's part",
-    "autocommits": "a matter of round trips",
-    "transactional_ddl": "migrations are the database's own",
-    "searches_uncommitted": "the text index that is there is the database's own",
-    "vector_type_commands": "migrations are the database's own",
-    "has_vector_type": "migrations are the database's own",
-    "adopt_vector_type": "migrations are the database's own",
-    "migration_lock": "DBMS_LOCK: see test_migrating",
-    "server_version": "the server's",
-    "utc_now": "the server's",
-    "byte_literal": "the server's",
-    "excluded": "part of the upsert that there is not",
-    "purge_text_index": "the text index that is there is SQLite's",
-    **dict.fromkeys(
-        ("in_transaction", "interrupt", "at_work", "abandon"),
+    **_because("the driver's", "dialect", "name", "sqlalchemy_name", "column_types"),
+    **_because("SQLite has one; two at once are PostgreSQL's part", "dialect", "single_writer"),
+    **_because("a matter of round trips", "dialect", "autocommits"),
+    **_because("migrations are the database's own", "dialect", "transactional_ddl"),
+    **_because("the server's", "dialect", "snapshot_isolation", "dynamic_types"),
+    **_because(
         "the connections are the driver's that is there",
+        "dialect",
+        *("in_transaction", "interrupt", "at_work", "abandon"),
+        *("read_url", "engine_options", "connect_options"),
     ),
-    "driver_errors": "the errors are the driver's: see test_errors",
-    "classify": "the errors are the driver's: see test_errors",
-    "grants": "printed, not run",
-    "arrays": "part of the statements of many rows that there are not",
-    "array_binds": "part of the statements of many rows that there are not",
-    "reached": "CYCLE is the server's; SQLite ends a recursion that goes round by itself",
-    "merging": "the text index that is there is the database's own",
-    **dict.fromkeys(("listed", "once"), "JSON_TABLE and hints: the server's"),
-    **dict.fromkeys(
-        (
-            "byte_length",
-            "leading_bytes",
-            "sizes",
-            "counts_pages",
-            "maintenance",
-            "vacuum",
-            "shrink_commands",
-        ),
-        "what bytes are where, and giving them back, is the server's",
+    **_because(
+        "the errors are the driver's: see test_errors", "dialect", "driver_errors", "classify"
     ),
-    **dict.fromkeys(
-        ("text_index_name", "text_index_state", "text_index_advice", "text_unfindable"),
+    **_because("part of the upsert that there is not", "statements", "excluded"),
+    **_because(
+        "part of the statements of many rows that there are not",
+        *("statements", "rows_from_arrays", "array_binds"),
+    ),
+    **_because(
+        "CYCLE is the server's; SQLite ends a recursion that goes round by itself",
+        *("statements", "recursive_union"),
+    ),
+    **_because(
+        "JSON_TABLE and hints: the server's",
+        *("statements", "rows_from_list", "list_binds", "materialized"),
+    ),
+    **_because("the server's type keeps what is none out", "statements", "json_is_object"),
+    **_because(
+        "how bytes are counted is the server's", "statements", "byte_length", "leading_bytes"
+    ),
+    **_because(
+        "how rows are found is the server's",
+        *("statements", "rowid", "has_custom_plans", "hide_from_planner"),
+    ),
+    **_because(
         "the text index that is there is the database's own",
+        "text",
+        *("sees_uncommitted", "limit_pending", "purge", "index_name"),
+        *("index_state", "repair_advice", "unindexed_rows", "force_index", "check_integrity"),
+        "rebuild",
     ),
-    **dict.fromkeys(
-        ("only_by_text_index", "prove_text_index", "rebuild_text_index"),
-        "the text index that is there is the database's own",
+    **_because(
+        "migrations are the database's own",
+        *("vectors", "install_commands", "ensure_type", "convert_bytes"),
     ),
-    "json_readable": "the server's type keeps what is none out",
-    "storage_faults": "the server's",
-    "snapshot_isolation": "the server's",
-    "backup_command": "printed, not run",
-    **dict.fromkeys(
-        ("vector_in", "vector_out", "vector_parameter", "vector_storage", "vectors_may_be_bytes"),
+    **_because(
         "vectors are the database's own: see test_binds",
+        *("vectors", "bind", "readable", "bind_value", "column_type", "may_be_bytes"),
     ),
-    **dict.fromkeys(
-        (
-            "compares_vectors",
-            "counts_vector_changes",
-            "row_position",
-            "plans_for_values",
-            "unforeseen",
-            "vector_distance",
-            "query_vector",
-            "vector_index_distance",
-            "only_by_vector_index",
-            "vector_index_settings",
-            "current_vector_settings",
-            "build_vector_index",
-            "drop_vector_index",
-            "vector_indexes",
-            "vector_index_progress",
-            "vector_index_commands",
-        ),
+    **_because(
         "comparing vectors is the database's own",
+        "vectors",
+        *("computes_distances", "counts_changes", "distance", "query_value", "index_distance"),
+        *("force_index", "index_settings", "current_settings", "build_index", "drop_index"),
+        *("list_indexes", "build_progress", "index_commands"),
+    ),
+    **_because("DBMS_LOCK: see test_migrating", "maintenance", "lock_migrations"),
+    **_because(
+        "the server's", "maintenance", "server_version", "utc_now", "byte_literal", "storage_faults"
+    ),
+    **_because(
+        "what bytes are where, and giving them back, is the server's",
+        *("maintenance", "sizes", "counts_pages", "step", "vacuum", "shrink_commands"),
+    ),
+    **_because(
+        "printed, not run", "maintenance", "grants", "backup_command", "distribution_commands"
     ),
 }
 """What of Oracle's cannot be run here, and why. `test_strict` holds that nothing is forgotten."""
 
 
-def _as_oracle(base: type[Dialect], *taken: str) -> Dialect:
-    """An instance of *base* that has these attributes of Oracle's."""
-    return type(f"OracleOn{base.__name__}", (base,), {n: getattr(Oracle, n) for n in taken})()
+def _as_oracle(base: type[Dialect], *taken: Mapping[str, Sequence[str]]) -> type[Dialect]:
+    """A subclass of *base* that has these attributes of Oracle's."""
+    names: dict[str, list[str]] = {}
+    for some in taken:
+        for part, attributes in some.items():
+            names.setdefault(part, []).extend(attributes)
+    own: dict[str, Any] = {name: getattr(Oracle, name) for name in names.pop("dialect")}
+    for part, attributes in names.items():
+        theirs = type(getattr(Oracle, part))
+        kind = type(getattr(base, part))
+        own[part] = type(
+            f"OracleOn{kind.__name__}",
+            (kind,),
+            {name: getattr(theirs, name) for name in attributes},
+        )()
+    return type(f"OracleOn{base.__name__}", (base,), own)
 
 
 def install() -> None:
@@ -151,10 +161,10 @@ def install() -> None:
         return
     os.environ[VARIABLE] = "1"
     # The habits are SQLAlchemy's hooks, which what goes straight to a driver passes by.
-    Prepared.execute = lambda *_: None  # type: ignore[method-assign]
-    Served.is_straight = property(lambda _: False)  # type: ignore[assignment,method-assign]
-    DIALECTS["sqlite"] = _as_oracle(SQLite, *PROGRAMS, *CONDITIONS)
-    DIALECTS["postgresql"] = _as_oracle(PostgreSQL, *PROGRAMS)
+    DirectConnection.execute = lambda *_: None  # type: ignore[method-assign]
+    backend.allows_direct_asyncpg = lambda *_: False
+    register_dialect(_as_oracle(SQLite, PROGRAMS, CONDITIONS), replace=True)
+    register_dialect(_as_oracle(PostgreSQL, PROGRAMS), replace=True)
     event.listen(Engine, "do_execute", _execute)
     event.listen(Engine, "do_execute_no_params", _execute_without)
     event.listen(Engine, "do_executemany", _execute_many)

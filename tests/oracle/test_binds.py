@@ -27,19 +27,19 @@ AWKWARD = ("", "\x00", "\ud800", " ", "Ünïcödé 漢字", "a'b\"c:d%e")
 async def everything(oracle: Database, server: Recorder, thread_id: str) -> None:
     """Each operation once, with the emptiest values that the API takes."""
     agent = Checkpointer(oracle, retention=Retention(keep_last=1), ttl=60)
-    server.answer("log.appending.begin_new", position(1))
-    server.answer("log.appending.advance", position(2))
+    server.answer("log.heads.begin_new", position(1))
+    server.answer("log.heads.allot", position(2))
     about = {"thread_id": thread_id, "namespace": "/", "names": 3, "going": 2, "needless": 1}
-    server.answer("log.many.list_prunable", Answer([about]))
-    server.answer("log.many.list_stale", Answer([about | {"next_seq": 4}]))
+    server.answer("log.bulk_delete.list_prunable", Answer([about]))
+    server.answer("log.bulk_delete.list_stale", Answer([about | {"next_seq": 4}]))
     standing = {"updated_at": datetime(2020, 1, 1), "expires_at": None, "deleted_at": None}
     locked = Answer([{"thread_id": thread_id, "namespace": "/"} | standing])
-    server.answer("log.many.lock_listed", locked, locked)
-    server.answer("log.many.forget_listed", Answer(touched=2))
-    for name in ("log.removing.lock_log", "log.removing.lock_thread"):
+    server.answer("log.bulk_delete.lock_listed", locked, locked)
+    server.answer("log.bulk_delete.forget_listed", Answer(touched=2))
+    for name in ("log.heads.lock_log", "log.heads.lock_thread"):
         server.answer(name, head(), head(), head())
-    server.answer("log.removing.remove_name", Answer([{"seq": 1}]))
-    server.answer("log.appending.forget_names", Answer(), Answer(), Answer(touched=1))
+    server.answer("log.delete.remove_name", Answer([{"seq": 1}]))
+    server.answer("log.append.forget_names", Answer(), Answer(), Answer(touched=1))
     await agent.save({}, thread_id, thread_id or None, {})
     await agent.save({"": "", "b": b""}, thread_id, parent_id=None, metadata={"": ""})
     await agent.load(thread_id)
@@ -109,13 +109,13 @@ async def test_every_bind_has_a_type_that_the_driver_takes(
 async def test_a_payload_is_bound_as_bytes_of_any_size(
     oracle: Database, server: Recorder, size: int
 ) -> None:
-    server.answer("log.appending.begin_again", position(1))
+    server.answer("log.heads.allot_again", position(1))
     # Random digits compress to about half.
     state = {"data": "".join(chr(33 + (i * i * 7919 + i) % 90) for i in range(size))}
 
     await Checkpointer(oracle, index_text=False).save(state, "thread", "one")
 
-    delta = server.last("log.appending.put_delta")
+    delta = server.last("log.append.put_row")
     assert type(delta.binds["p_payload"]) is bytes
     assert delta.types["p_payload"] is oracledb.DB_TYPE_RAW
     assert "p_payload" in delta.asked
@@ -124,11 +124,11 @@ async def test_a_payload_is_bound_as_bytes_of_any_size(
 async def test_metadata_is_bound_as_text_because_the_server_encodes_it(
     oracle: Database, server: Recorder
 ) -> None:
-    server.answer("log.appending.begin_again", position(1))
+    server.answer("log.heads.allot_again", position(1))
 
     await Checkpointer(oracle).save({}, "thread", "one", {"b": 1, "a": [None, True]})
 
-    meta = server.last("log.appending.new_checkpoint").binds["p_meta"]
+    meta = server.last("log.append.new_checkpoint").binds["p_meta"]
     assert type(meta) is str
     assert json.loads(meta) == {"a": [None, True], "b": 1}
 
@@ -176,13 +176,13 @@ def item(**values: Any) -> dict[str, Any]:
 async def test_returning_has_variables_of_the_columns_types(
     oracle: Database, server: Recorder
 ) -> None:
-    server.answer("log.appending.begin_again", position(3, "two"))
+    server.answer("log.heads.allot_again", position(3, "two"))
 
     await Checkpointer(oracle).save({}, "thread", "three")
 
     given = {f"ret_{at}" for at in range(5)}
-    assert server.last("log.appending.begin_again").out == given
-    assert server.last("log.appending.put_delta").binds["p_seq"] == 3
+    assert server.last("log.heads.allot_again").out == given
+    assert server.last("log.append.put_row").binds["p_seq"] == 3
 
 
 # --- The driver's own rules, which the types above are made for ----------------------------------
@@ -229,7 +229,7 @@ async def test_the_driver_takes(type_: Any, value: Any) -> None:
 
 def answered(meta: Any, key: str, value: Any, kind: str) -> bool:
     """What the conditions of `Oracle.json_equals` say, by the RFC."""
-    binds = DIALECTS["oracle"].json_parameters(key, value, kind)
+    binds = DIALECTS["oracle"].statements.json_equals_binds(key, value, kind)
     removed, pair = (json.loads(binds.get(n, "{}")) for n in ("match_key", "match_pair"))
     if kind == "null":
         dropped = merged({}, meta)
@@ -263,19 +263,19 @@ def test_merging_tells_a_value_from_every_other_and_from_none(kind: str, wanted:
 
 def test_an_object_with_a_null_cannot_be_looked_for_by_merging() -> None:
     with pytest.raises(CapabilityMissing, match="Oracle"):
-        DIALECTS["oracle"].json_parameters("k", {"a": {"b": None}}, "container")
+        DIALECTS["oracle"].statements.json_equals_binds("k", {"a": {"b": None}}, "container")
 
 
 def test_metadata_to_look_for_fits_in_one_bind() -> None:
     with pytest.raises(TooLarge):
-        DIALECTS["oracle"].json_parameters("k", "x" * 4000, "text")
+        DIALECTS["oracle"].statements.json_equals_binds("k", "x" * 4000, "text")
 
 
 async def test_no_value_looked_for_is_part_of_the_text(
     agent: Checkpointer, server: Recorder
 ) -> None:
     await agent.query_by_metadata("k'; DROP TABLE deltas --", "v\"')]")
-    server.answer("search.checkpoints.search_checkpoints", Answer([found("x")]))
+    server.answer("search.text.search_checkpoints", Answer([found("x")]))
 
     texts = {call.sql for call in server.calls}
     assert not [text for text in texts if "DROP" in text]

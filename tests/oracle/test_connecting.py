@@ -136,10 +136,14 @@ async def test_a_wallets_password_is_shown_nowhere(
     with pytest.raises(MemalchemyError) as caught:
         await used(db)
 
-    engine = db._core._served.engines().plain  # its repr is SQLAlchemy's to print
+    engine = db._backend._executor.engine().plain  # its repr is SQLAlchemy's to print
     seen = [repr(db), str(caught.value), repr(caught.value.__cause__), repr(engine), caplog.text]
-    seen += [db._core.display, repr(engine.url), engine.url.render_as_string(hide_password=False)]
-    seen += [repr(db._core._served._target)]
+    seen += [
+        db._backend.display,
+        repr(engine.url),
+        engine.url.render_as_string(hide_password=False),
+    ]
+    seen += [repr(db._backend._executor._target)]
     assert not [text for text in seen if SECRET in text]
     await db.close()
 

@@ -20,7 +20,7 @@ NOW = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 def rows(server: Recorder, *names: str) -> list[dict[str, Any]]:
     """What was inserted, in the order of *names*."""
-    calls = [c for c in server.calls if c.name == "transfer.statements.insert_row"]
+    calls = [c for c in server.calls if c.name == "maintenance.copy.insert_row"]
     return [
         {bind.removeprefix("p_"): value for bind, value in c.binds.items()}
         for name in names
@@ -34,14 +34,14 @@ async def test_a_log_goes_to_oracle_and_is_not_committed_if_it_does_not_come_bac
 ) -> None:
     async with Database(f"sqlite:///{tmp_path}/a.db", tenant="acme") as source:
         await Checkpointer(source).save({"text": "hello"}, "", "", {"a": 1})
-        server.answer("transfer.statements.read_log_head", Answer(), Answer())
+        server.answer("maintenance.copy.read_head", Answer(), Answer())
 
         with pytest.raises(Corrupt, match="threads"):
             await copy(source, oracle)
 
-    assert "transfer.statements.insert_row" in server.log
+    assert "maintenance.copy.insert_row" in server.log
     assert server.log[-1] == "rollback"
-    assert "commit" not in server.log[server.log.index("transfer.statements.insert_row") :]
+    assert "commit" not in server.log[server.log.index("maintenance.copy.insert_row") :]
     (head,) = rows(server, "threads")
     assert head["thread_id"] == "\x1ae"
     assert head["created_at"].tzinfo is None
@@ -81,11 +81,11 @@ async def test_a_copy_from_oracle_reads_each_page_in_one_serializable_transactio
     oracle: Database, server: Recorder, tmp_path: Path
 ) -> None:
     async with Database(f"sqlite:///{tmp_path}/a.db", tenant="acme") as target:
-        server.answer("transfer.statements.count_rows", *[Answer([{"n": 0}])] * 2)
+        server.answer("maintenance.copy.count_rows", *[Answer([{"n": 0}])] * 2)
 
         report = await copy(oracle, target)
 
     assert report.done == 0
     isolated = [line for line in server.log if "ISOLATION_LEVEL" in line.upper()]
     assert any("SERIALIZABLE" in line for line in isolated)
-    assert server.sent().count("transfer.statements.list_heads") == 2
+    assert server.sent().count("maintenance.copy.list_heads") == 2

@@ -11,16 +11,13 @@ import pytest
 import sqlalchemy as sa
 
 from memalchemy import Database, migrate
-from memalchemy.dialects.distribution import (
-    ORACLE_TEXT_INDEXES,
-    citus,
-    oracle_partitions,
-    placement,
-)
+from memalchemy.dialects import DIALECTS
+from memalchemy.dialects.base import placement
 from memalchemy.schema import Base
 from oracle.lint import keys, lint_sql
 from servers import Postgres
 
+TEXT_INDEXES = {"ix_deltas_search_text", "ix_store_items_search"}
 TABLES = {table.name: table for table in Base.metadata.sorted_tables}
 CITUS = re.compile(
     r"SELECT create_distributed_table\('(?P<table>\S+)', '(?P<column>\w+)', "
@@ -30,6 +27,14 @@ PARTITIONS = re.compile(
     r"ALTER TABLE (?P<table>\w+) MODIFY PARTITION BY HASH \((?P<column>\w+)\) "
     r"PARTITIONS (?P<parts>\d+) UPDATE INDEXES \((?P<indexes>[^()]+)\);"
 )
+
+
+def citus(schema: str | None = None, *, shards: int | None = None) -> list[str]:
+    return DIALECTS["postgresql"].maintenance.distribution_commands(schema, shards)
+
+
+def oracle_partitions(schema: str | None = None, *, parts: int | None = None) -> list[str]:
+    return DIALECTS["oracle"].maintenance.distribution_commands(schema, parts)
 
 
 def read(pattern: re.Pattern[str], statements: list[str]) -> dict[str, re.Match[str]]:
@@ -52,9 +57,9 @@ def test_every_table_is_spread_by_a_column_of_its_own(
 
     assert set(spread) == set(TABLES)
     assert {name: spread[name]["column"] for name in TABLES} == {
-        "threads": "thread_id",
-        "checkpoints": "thread_id",
-        "deltas": "thread_id",
+        "threads": "log_id",
+        "checkpoints": "log_id",
+        "deltas": "log_id",
         "store_items": "namespace",
         "embeddings": "namespace",
     }
@@ -141,7 +146,7 @@ def test_partitions_name_every_index_that_the_migrations_make() -> None:
         }
         wanted = {i for i, (table, _) in made.items() if table == name} | constraints
         named = {part.split()[0] for part in match["indexes"].split(", ")}
-        assert named == wanted - set(ORACLE_TEXT_INDEXES)
+        assert named == wanted - TEXT_INDEXES
 
 
 def test_only_a_unique_index_over_expressions_stays_global() -> None:

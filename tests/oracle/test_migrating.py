@@ -14,7 +14,7 @@ from memalchemy.dialects import DIALECTS
 from oracle.lint import lint_sql
 from oracle.recording import Recorder
 
-LOCK = DIALECTS["oracle"].migration_lock
+LOCK = DIALECTS["oracle"].maintenance.lock_migrations
 
 
 def number(sql: str) -> int:

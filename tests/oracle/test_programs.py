@@ -13,26 +13,28 @@ from typing import Any
 import pytest
 
 from memalchemy import Checkpointer, Database, Retention, Store
-from memalchemy.checkpoints.queries import INFO
-from memalchemy.codec.items import CODEC, encode_item
+from memalchemy.checkpoints.listing import INFO
+from memalchemy.codec.payloads import VALUE_CODEC, encode_payload
 from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
-from memalchemy.store.lines import export_items
-from memalchemy.store.queries import stored
-from oracle.recording import Answer, Call, Recorder
+from memalchemy.keys import log_key
+from memalchemy.log.bulk_delete import LOGS
+from memalchemy.store.jsonl import export_items
+from memalchemy.store.read import stored
+from oracle.recording import Answer, Recorder
 
-SWEEP = ["log.removing.sweep_dead", "log.removing.move_epoch"]
+SWEEP = ["log.delete.sweep_states", "log.delete.move_epoch"]
 PLACE = [
-    "log.appending.put_delta",
-    "log.appending.move_checkpoint",
-    "log.appending.new_checkpoint",
+    "log.append.put_row",
+    "log.append.move_checkpoint",
+    "log.append.new_checkpoint",
 ]
 NOW = datetime(2030, 1, 2, 3, 4, 5, 678901)
 
 
 def position(seq: int, previous: str | None = None, epoch: int = 7) -> Answer:
     """What RETURNING says of an allotted position; numbers come as text."""
-    row = {"seq": seq, "version": seq, "epoch": epoch, "previous_id": previous, "ordinal": seq}
-    return Answer([row])
+    row = {"next_seq": seq + 1, "version": seq, "epoch": epoch, "previous_id": previous}
+    return Answer([row | {"last_ordinal": seq}])
 
 
 def head(head_id: str | None = "one", *, next_seq: int = 2, deleted: bool = False) -> Answer:
@@ -46,22 +48,25 @@ def head(head_id: str | None = "one", *, next_seq: int = 2, deleted: bool = Fals
                 "expires_at": None,
                 "deleted_at": NOW if deleted else None,
                 "version": 1,
+                "tenant": "acme",
+                "thread_id": "thread",
             }
         ]
     )
 
 
-def link(stored: Call, checkpoint_id: str = "one", epoch: int = 7) -> dict[str, Any]:
-    """A recorded INSERT into deltas as the row that `read_chain` returns."""
-    columns = ("seq", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum")
-    columns += ("payload",)
-    return {"checkpoint_id": checkpoint_id, "epoch": epoch} | {
-        name: stored.binds[f"p_{name}"] for name in columns
+def link(server: Recorder, checkpoint_id: str = "one", epoch: int = 7) -> dict[str, Any]:
+    """The recorded INSERTs of the last save as the row that `read_chain` returns."""
+    state = server.last("log.append.put_row")
+    size = server.last("log.append.new_checkpoint").binds["p_raw_size"]
+    columns = ("seq", "base_seq", "depth", "codec", "checksum", "payload")
+    return {"checkpoint_id": checkpoint_id, "raw_size": size, "epoch": epoch} | {
+        name: state.binds[f"p_{name}"] for name in columns
     }
 
 
 async def begun(agent: Checkpointer, server: Recorder, state: dict[str, Any]) -> None:
-    server.answer("log.appending.begin_new", position(1))
+    server.answer("log.heads.begin_new", position(1))
     await agent.save(state, "thread", "one")
 
 
@@ -71,50 +76,50 @@ async def test_the_first_save_of_a_thread_updates_then_inserts(
     await begun(agent, server, {"step": 1})
 
     assert [n for n in server.sent() if "." in n] == [
-        "checkpoints.queries.read_chain",
-        "database.keymarks.read_marks",
-        "log.appending.begin_again",
-        "log.appending.begin_new",
+        "checkpoints.load.read_chain",
+        "database.key_registry.read_registered_keys",
+        "log.heads.allot_again",
+        "log.heads.begin_new",
         *PLACE,
     ]
-    assert server.log.index("log.appending.new_checkpoint") + 1 == server.log.index("commit")
+    assert server.log.index("log.append.new_checkpoint") + 1 == server.log.index("commit")
 
 
 async def test_a_thread_that_is_there_takes_no_insert(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.appending.begin_again", position(4, "three"))
+    server.answer("log.heads.allot_again", position(4, "three"))
 
     await agent.save({"step": 1}, "thread", "four")
 
-    assert "log.appending.begin_new" not in server.sent()
-    assert server.last("log.appending.put_delta").binds["p_seq"] == 4
-    assert server.last("log.appending.new_checkpoint").binds["p_previous_id"] == "three"
+    assert "log.heads.begin_new" not in server.sent()
+    assert server.last("log.append.put_row").binds["p_seq"] == 4
+    assert server.last("log.append.new_checkpoint").binds["p_previous_id"] == "three"
 
 
 async def test_of_two_who_begin_a_thread_the_loser_looks_again_and_appends(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.appending.begin_again", Answer(), position(2, "theirs"))
-    server.answer("log.appending.begin_new", Answer(error=1))
+    server.answer("log.heads.allot_again", Answer(), position(2, "theirs"))
+    server.answer("log.heads.begin_new", Answer(error=1))
 
     await agent.save({"step": 1}, "thread", "mine")
 
-    tried = [name.rpartition(".")[2] for name in server.sent() if "begin" in name]
-    assert tried == ["begin_again", "begin_new", "begin_again"]
-    assert server.last("log.appending.put_delta").binds["p_seq"] == 2
+    tried = [name.rpartition(".")[2] for name in server.sent() if "log.heads" in name]
+    assert tried == ["allot_again", "begin_new", "allot_again"]
+    assert server.last("log.append.put_row").binds["p_seq"] == 2
     assert server.log.count("commit") == 1
 
 
 async def test_the_race_leaves_the_transaction_and_takes_no_savepoint(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.appending.begin_again", Answer(), position(2))
-    server.answer("log.appending.begin_new", Answer(error=1))
+    server.answer("log.heads.allot_again", Answer(), position(2))
+    server.answer("log.heads.begin_new", Answer(error=1))
 
     await agent.save({"step": 1}, "thread", "mine")
 
-    lost = server.log.index("log.appending.begin_new")
+    lost = server.log.index("log.heads.begin_new")
     assert "rollback" not in server.log[lost : server.log.index("commit")]
     assert not [sql for sql in server.log if "SAVEPOINT" in sql]
 
@@ -124,49 +129,49 @@ async def test_a_save_on_a_cached_base_is_one_update_with_the_epoch(
 ) -> None:
     await begun(agent, server, {"text": "word " * 50})
     server.forget()
-    server.answer("log.appending.advance", position(2, "one"))
+    server.answer("log.heads.allot", position(2, "one"))
 
     await agent.save({"text": "word " * 51}, "thread", "two")
 
-    assert server.sent() == ["log.appending.advance", *PLACE]
-    assert "threads.epoch = :p_epoch" in server.last("log.appending.advance").sql
-    assert server.last("log.appending.advance").binds["p_epoch"] == 7
-    assert server.last("log.appending.put_delta").binds["p_base_seq"] == 1
+    assert server.sent() == ["log.heads.allot", *PLACE]
+    assert "threads.epoch = :p_epoch" in server.last("log.heads.allot").sql
+    assert server.last("log.heads.allot").binds["p_epoch"] == 7
+    assert server.last("log.append.put_row").binds["p_base_seq"] == 1
 
 
 async def test_a_stale_epoch_changes_nothing_and_the_save_looks_again(
     agent: Checkpointer, server: Recorder
 ) -> None:
     await begun(agent, server, {"text": "word " * 50})
-    stored = link(server.last("log.appending.put_delta"), epoch=8)
+    stored = link(server, epoch=8)
     server.forget()
-    server.answer("log.appending.advance", Answer(), position(2, "one", epoch=8))
-    server.answer("log.removing.read_head", head())
-    server.answer("checkpoints.queries.read_chain", Answer([stored]))
+    server.answer("log.heads.allot", Answer(), position(2, "one", epoch=8))
+    server.answer("log.heads.read_head", head())
+    server.answer("checkpoints.load.read_chain", Answer([stored]))
 
     await agent.save({"text": "word " * 51}, "thread", "two")
 
     assert [n for n in server.sent() if "." in n] == [
-        "log.appending.advance",
-        "log.removing.read_head",
-        "checkpoints.queries.read_chain",
-        "log.appending.advance",
+        "log.heads.allot",
+        "log.heads.read_head",
+        "checkpoints.load.read_chain",
+        "log.heads.allot",
         *PLACE,
     ]
-    assert server.last("log.appending.advance").binds["p_epoch"] == 8
+    assert server.last("log.heads.allot").binds["p_epoch"] == 8
 
 
 async def test_an_expected_parent_is_part_of_the_update(
     agent: Checkpointer, server: Recorder
 ) -> None:
     await begun(agent, server, {"text": "word " * 50})
-    server.answer("log.removing.read_head", head("other"))
+    server.answer("log.heads.read_head", head("other"))
 
     with pytest.raises(Conflict) as caught:
         await agent.save({"text": "word " * 51}, "thread", "two", expected_parent="one")
 
     assert caught.value.current == "other"
-    assert "threads.head_id = :p_expected" in server.last("log.appending.advance").sql
+    assert "threads.head_id = :p_expected" in server.last("log.heads.allot").sql
 
 
 async def test_saving_an_id_that_is_there_moves_it_and_inserts_no_name(
@@ -174,31 +179,31 @@ async def test_saving_an_id_that_is_there_moves_it_and_inserts_no_name(
 ) -> None:
     await begun(agent, server, {"text": "word " * 50})
     server.forget()
-    server.answer("log.appending.advance", position(2, "one"))
-    server.answer("log.appending.move_checkpoint", Answer(touched=1))
+    server.answer("log.heads.allot", position(2, "one"))
+    server.answer("log.append.move_checkpoint", Answer(touched=1))
 
     await agent.save({"text": "word " * 51}, "thread", "one")
 
-    assert server.sent() == ["log.appending.advance", *PLACE[:2]]
+    assert server.sent() == ["log.heads.allot", *PLACE[:2]]
 
 
 async def test_retention_is_kept_in_the_transaction_of_the_save(
     oracle: Database, server: Recorder
 ) -> None:
     agent = Checkpointer(oracle, retention=Retention(keep_last=2))
-    server.answer("log.appending.begin_again", position(9, "eight"))
+    server.answer("log.heads.allot_again", position(9, "eight"))
 
     await agent.save({"step": 1}, "thread", "nine")
 
-    assert server.log.index("log.appending.forget_names") < server.log.index("commit")
-    assert server.last("log.appending.forget_names").binds["p_keep"] == 1
+    assert server.log.index("log.append.forget_names") < server.log.index("commit")
+    assert server.last("log.append.forget_names").binds["p_keep"] == 1
 
 
 async def test_a_unique_violation_elsewhere_is_an_error_and_a_rollback(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.appending.begin_again", position(1))
-    server.answer("log.appending.put_delta", Answer(error=1))
+    server.answer("log.heads.allot_again", position(1))
+    server.answer("log.append.put_row", Answer(error=1))
 
     with pytest.raises(UniqueViolation) as caught:
         await agent.save({"step": 1}, "thread", "one")
@@ -211,19 +216,19 @@ async def test_a_unique_violation_elsewhere_is_an_error_and_a_rollback(
 async def test_a_deadlock_is_repeated_from_the_start(
     agent: Checkpointer, server: Recorder, number: int
 ) -> None:
-    server.answer("log.appending.begin_again", position(1), position(1))
-    server.answer("log.appending.put_delta", Answer(error=number), Answer())
+    server.answer("log.heads.allot_again", position(1), position(1))
+    server.answer("log.append.put_row", Answer(error=number), Answer())
 
     await agent.save({"step": 1}, "thread", "one")
 
-    assert server.sent().count("log.appending.begin_again") == 2
+    assert server.sent().count("log.heads.allot_again") == 2
     assert server.log.count("commit") == 1
 
 
 async def test_a_refused_statement_is_named_by_its_number_and_shows_no_values(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.appending.begin_again", Answer(error=12899))
+    server.answer("log.heads.allot_again", Answer(error=12899))
 
     with pytest.raises(StatementFailed) as caught:
         await agent.save({"step": "secret"}, "thread", "one")
@@ -235,15 +240,15 @@ async def test_a_refused_statement_is_named_by_its_number_and_shows_no_values(
 async def test_a_chain_of_rows_loads_back_equal(agent: Checkpointer, server: Recorder) -> None:
     first, second = {"text": "word " * 50, "n": 1}, {"text": "word " * 51, "n": 2.5}
     await begun(agent, server, first)
-    rows = [link(server.last("log.appending.put_delta"), "two")]
-    server.answer("log.appending.advance", position(2, "one"))
+    rows = [link(server, "two")]
+    server.answer("log.heads.allot", position(2, "one"))
     await agent.save(second, "thread", "two")
-    rows.append(link(server.last("log.appending.put_delta"), "two"))
+    rows.append(link(server, "two"))
     server.forget()
-    server.answer("checkpoints.queries.read_chain", Answer(rows))
+    server.answer("checkpoints.load.read_chain", Answer(rows))
 
     assert await agent.load("thread", "two") == second
-    assert server.last("checkpoints.queries.read_chain").binds["p_checkpoint_id"] == "two"
+    assert server.last("checkpoints.load.read_chain").binds["p_checkpoint_id"] == "two"
 
 
 async def test_a_load_is_one_statement_and_the_pools_rollback(
@@ -251,62 +256,62 @@ async def test_a_load_is_one_statement_and_the_pools_rollback(
 ) -> None:
     await agent.load("thread")
 
-    assert server.log == ["checkpoints.queries.read_chain", "rollback"]
+    assert server.log == ["checkpoints.load.read_chain", "rollback"]
 
 
 async def test_deleting_a_checkpoint_locks_first(agent: Checkpointer, server: Recorder) -> None:
-    server.answer("log.removing.lock_log", head("two", next_seq=3))
-    server.answer("log.removing.remove_name", Answer([{"seq": 1}]))
+    server.answer("log.heads.lock_log", head("two", next_seq=3))
+    server.answer("log.delete.remove_name", Answer([{"seq": 1}]))
     server.answer(
-        "log.removing.remove_unneeded", Answer([{"base_seq": None, "depth": 0, "status": 0}])
+        "log.delete.remove_unneeded", Answer([{"base_seq": None, "depth": 0, "radix": None}])
     )
 
     assert await agent.delete("thread", "one") is True
 
     assert server.sent() == [
-        "log.removing.lock_log",
-        "log.removing.remove_name",
-        "log.removing.remove_writes",
-        "log.removing.remove_unneeded",
-        "log.removing.move_epoch",
+        "log.heads.lock_log",
+        "log.delete.remove_name",
+        "log.delete.remove_writes",
+        "log.delete.remove_unneeded",
+        "log.delete.move_epoch",
     ]
-    assert server.last("log.removing.lock_log").sql.endswith("FOR UPDATE")
-    assert server.last("log.removing.move_epoch").binds["p_moved"] == 1
+    assert server.last("log.heads.lock_log").sql.endswith("FOR UPDATE")
+    assert server.last("log.delete.move_epoch").binds["p_moved"] == 1
 
 
 async def test_deleting_what_is_not_there_changes_nothing(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.removing.lock_log", head())
+    server.answer("log.heads.lock_log", head())
 
     assert await agent.delete("thread", "other") is False
 
     assert server.sent() == [
-        "log.removing.lock_log",
-        "log.removing.remove_name",
-        "log.resting.find_resting",
+        "log.heads.lock_log",
+        "log.delete.remove_name",
+        "log.dependencies.find_resting",
     ]
 
 
 async def test_deleting_a_thread_leaves_a_tombstone(agent: Checkpointer, server: Recorder) -> None:
-    server.answer("log.removing.lock_thread", head())
+    server.answer("log.heads.lock_thread", head())
 
     assert await agent.delete("thread") is True
 
     assert server.sent() == [
-        "log.removing.lock_thread",
-        "log.removing.empty",
-        "log.removing.empty",
-        "log.removing.bury",
+        "log.heads.lock_thread",
+        "log.delete.empty",
+        "log.delete.empty",
+        "log.delete.bury",
     ]
 
 
-SWEPT = ["log.many.sweep_listed", "log.many.sweep_listed"]  # until a layer is empty
+SWEPT = ["log.bulk_delete.sweep_listed", "log.bulk_delete.sweep_listed"]  # until a layer is empty
 PRUNED = [
-    "log.many.forget_listed_writes",
-    "log.many.forget_listed",
+    "log.bulk_delete.forget_listed_writes",
+    "log.bulk_delete.forget_listed",
     *SWEPT,
-    "log.many.move_listed",
+    "log.bulk_delete.move_listed",
 ]
 
 
@@ -321,46 +326,51 @@ def listed(*threads: str) -> Answer:
 
 
 async def test_pruning_sweeps_what_no_name_leads_to(agent: Checkpointer, server: Recorder) -> None:
-    server.answer("log.many.list_prunable", prunable("thread"))
-    server.answer("log.many.lock_listed", listed("thread"))
-    server.answer("log.many.forget_listed", Answer(touched=3))
-    server.answer("log.many.sweep_listed", Answer(touched=2))
+    server.answer("log.bulk_delete.list_prunable", prunable("thread"))
+    server.answer("log.bulk_delete.lock_listed", listed("thread"))
+    server.answer("log.bulk_delete.forget_listed", Answer(touched=3))
+    server.answer("log.bulk_delete.sweep_listed", Answer(touched=2))
 
     assert await agent.prune("thread", keep_last=2) == 3
 
-    assert server.sent() == ["log.many.list_prunable", "log.many.lock_listed", *PRUNED]
-    assert server.last("log.many.lock_listed").sql.endswith("FOR UPDATE")
-    assert server.last("log.many.move_listed").binds["p_moved"] == 1
+    assert server.sent() == [
+        "log.bulk_delete.list_prunable",
+        "log.bulk_delete.lock_listed",
+        *PRUNED,
+    ]
+    assert server.last("log.bulk_delete.lock_listed").sql.endswith("FOR UPDATE")
+    assert server.last("log.bulk_delete.move_listed").binds["p_moved"] == 1
 
 
 async def test_pruning_all_passes_over_what_is_locked_and_touches_the_rest_only(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.many.list_prunable", prunable("a", "b"))
-    server.answer("log.many.lock_listed", listed("a"), listed("b"))
-    server.answer("log.many.find_listed", listed("b"))
-    server.answer("log.many.forget_listed", Answer(touched=3), Answer(touched=1))
+    server.answer("log.bulk_delete.list_prunable", prunable("a", "b"))
+    server.answer("log.bulk_delete.lock_listed", listed("a"), listed("b"))
+    server.answer("log.bulk_delete.find_listed", listed("b"))
+    server.answer("log.bulk_delete.forget_listed", Answer(touched=3), Answer(touched=1))
 
     assert await agent.prune(keep_last=2) == 4
 
-    locks = [call for call in server.calls if call.name == "log.many.lock_listed"]
+    locks = [call for call in server.calls if call.name == "log.bulk_delete.lock_listed"]
     assert all(call.sql.endswith("FOR UPDATE SKIP LOCKED") for call in locks)
-    a, b = '["acme", "a", "/"]', '["acme", "b", "/"]'
-    assert [call.binds["p_logs"] for call in locks] == [f"[{a}, {b}]", f"[{b}]"]
-    forgotten = [call for call in server.calls if call.name == "log.many.forget_listed"]
+    a, b = (f'["{log_key("acme", thread, "/")}"]' for thread in ("a", "b"))
+    assert [call.binds["p_logs"] for call in locks] == [f"[{a},{b}]", f"[{b}]"]
+    forgotten = [call for call in server.calls if call.name == "log.bulk_delete.forget_listed"]
     assert [call.binds["p_logs"] for call in forgotten] == [f"[{a}]", f"[{b}]"]
 
 
 async def test_a_list_of_logs_is_a_bind_that_a_query_takes(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    names = [f"{number:03}\x00" + "漢" * 200 for number in range(30)]
-    server.answer("log.many.list_prunable", prunable(*names))
-    server.answer("log.many.lock_listed", *(listed(*names) for _ in names))
+    names = [f"{number:03}\x00" + "漢" * 200 for number in range(200)]
+    server.answer("log.bulk_delete.list_prunable", prunable(*names))
+    batches = (names[at : at + LOGS] for at in range(0, len(names), LOGS))
+    server.answer("log.bulk_delete.lock_listed", *(listed(*batch) for batch in batches))
 
     await agent.prune(keep_last=2)
 
-    lists = [c.binds["p_logs"] for c in server.calls if c.name == "log.many.lock_listed"]
+    lists = [c.binds["p_logs"] for c in server.calls if c.name == "log.bulk_delete.lock_listed"]
     assert len(lists) > 1
     assert all(len(value.encode()) <= 4000 for value in lists)
 
@@ -368,13 +378,13 @@ async def test_a_list_of_logs_is_a_bind_that_a_query_takes(
 async def test_a_search_returns_rows_with_their_score_and_snippet(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("search.checkpoints.search_checkpoints", Answer([found("the word")]))
+    server.answer("search.text.search_checkpoints", Answer([found("the word")]))
 
     (hit,) = await agent.search("word AND {NOT} 漢字")
 
     assert (hit["checkpoint_id"], hit["score"], hit["snippet"]) == ("one", 0.5, "the word")
     assert hit["metadata"] == {"k": 1, "f": 0.5}
-    assert server.last("search.checkpoints.search_checkpoints").binds["terms"] == (
+    assert server.last("search.text.search_checkpoints").binds["terms"] == (
         '["{word}", "{and}", "{not}", "{漢} {字}"]'
     )
 
@@ -384,12 +394,13 @@ async def test_a_search_of_any_length_is_a_bind_that_a_query_takes(
 ) -> None:
     await agent.search(" ".join(chr(0x4E00 + i) * 300 for i in range(40)) + " word" * 100)
 
-    assert len(server.last("search.checkpoints.search_checkpoints").binds["terms"].encode()) <= 4000
+    assert len(server.last("search.text.search_checkpoints").binds["terms"].encode()) <= 4000
 
 
 def found(text: str) -> dict[str, Any]:
     return {
         "thread_id": "thread",
+        "namespace": "/",
         "checkpoint_id": "one",
         "parent_id": None,
         "seq": 1,
@@ -398,7 +409,6 @@ def found(text: str) -> dict[str, Any]:
         "raw_size": 1,
         "stored_size": 1,
         "occurred_at": NOW,
-        "namespace": "/",
         "score": 0.5,
         "opening": text,
         "search_text": text,
@@ -406,8 +416,8 @@ def found(text: str) -> dict[str, Any]:
 
 
 async def test_what_is_read_is_as_python_had_it(agent: Checkpointer, server: Recorder) -> None:
-    row = {name: v for name, v in found("").items() if name in INFO}
-    server.answer("checkpoints.queries.read_name", Answer([row]))
+    row = {name: v for name, v in found("").items() if name in ("thread_id", "namespace", *INFO)}
+    server.answer("checkpoints.listing.read_name", Answer([row]))
 
     metadata = await agent.get_metadata("thread", "one")
 
@@ -421,8 +431,8 @@ async def test_the_vectors_of_a_page_of_items_are_asked_for_in_binds_that_a_quer
     oracle: Database, server: Recorder
 ) -> None:
     keys = [f"{number:03}" + "漢" * 200 for number in range(30)]
-    payload, checksum = encode_item("a value")
-    row = {"namespace": "/a/", "meta": {}, "version": 1, "codec": CODEC, "checksum": checksum}
+    payload, checksum = encode_payload("a value")
+    row = {"namespace": "/a/", "meta": {}, "version": 1, "codec": VALUE_CODEC, "checksum": checksum}
     row |= dict.fromkeys(("created_at", "updated_at"), NOW) | {"expires_at": None, "lifetime": None}
     page = [
         {
@@ -431,12 +441,14 @@ async def test_the_vectors_of_a_page_of_items_are_asked_for_in_binds_that_a_quer
         }
         for key in keys
     ]
-    server.answer("store.queries.list_items", Answer(page))
+    server.answer("store.read.list_items", Answer(page))
 
     records = [one async for one in export_items(Store(oracle), ("a",), vectors=True)]
 
     assert [record["key"] for record in records] == keys
-    calls = [call for call in server.calls if call.name == "store.queries.vectors_of_items"]
+    calls = [
+        call for call in server.calls if call.name == "search._vector_statements.vectors_of_items"
+    ]
     lists = [call.binds["p_keys"] for call in calls]
     assert len(lists) > 1
     assert all(len(value.encode()) <= 4000 for value in lists)

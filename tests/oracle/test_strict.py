@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from memalchemy.dialects import Dialect
 from memalchemy.dialects.oracle import Oracle
 from memalchemy.dialects.postgresql import PostgreSQL
 from memalchemy.dialects.sqlite import SQLite
-from oracle.strict import CONDITIONS, PROGRAMS, UNLIKE, contains, merged, same
+from oracle.strict import CONDITIONS, PARTS, PROGRAMS, UNLIKE, contains, merged, same
 
 
 def test_all_that_dialects_say_differently_is_run_as_oracles_or_named_as_not_run() -> None:
     differ = {
-        name
+        (part, name)
         for dialect in (Oracle, SQLite, PostgreSQL)
-        for part in dialect.__mro__
-        if issubclass(part, Dialect) and part is not Dialect
-        for name in vars(part)
-        if not name.startswith("_")
+        for part in ("dialect", *PARTS)
+        for name in vars(dialect if part == "dialect" else type(getattr(dialect, part)))
+        if not name.startswith("_") and name not in PARTS
     }
+    taken = [
+        (part, name)
+        for some in (PROGRAMS, CONDITIONS)
+        for part, names in some.items()
+        for name in names
+    ]
 
-    assert differ == {*PROGRAMS, *CONDITIONS, *UNLIKE}
-    assert len(differ) == len(PROGRAMS) + len(CONDITIONS) + len(UNLIKE)
+    assert differ == {*taken, *UNLIKE}
+    assert len(differ) == len(taken) + len(UNLIKE)
 
 
 @pytest.mark.parametrize(

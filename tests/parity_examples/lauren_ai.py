@@ -23,10 +23,7 @@ from memalchemy import (
     VectorStore,
     remember,
 )
-from memalchemy.events import Event, subscribe
-from memalchemy.http.asgi import app
-from memalchemy.memory import ToolExchange, build_memory_context, extract_facts
-from memalchemy.memory.managers import (
+from memalchemy.context import (
     ContextCompactor,
     SummarizingManager,
     TokenBudgetManager,
@@ -39,6 +36,10 @@ from memalchemy.memory.managers import (
     trim_to_recent,
     validate_tool_history,
 )
+from memalchemy.conversations import ToolExchange
+from memalchemy.events import Event, subscribe
+from memalchemy.http import app
+from memalchemy.memory import build_memory_context, extract_facts
 from memalchemy.state import Message
 from parity_examples import answer, call, result, section, system, user
 

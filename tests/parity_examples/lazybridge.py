@@ -11,9 +11,9 @@ from pydantic import BaseModel
 
 import memalchemy.sync
 from memalchemy import Conversation, Database, KeyValue, NotEncrypted, NotSerialisable
-from memalchemy.codec.sealing import generate_key
-from memalchemy.memory import ABSENT, KeyValueEntry
-from memalchemy.memory.managers import (
+from memalchemy.codec.encryption import generate_key
+from memalchemy.collections import ABSENT, KeyValueEntry
+from memalchemy.context import (
     ContextCompactor,
     NullManager,
     SlidingWindowManager,

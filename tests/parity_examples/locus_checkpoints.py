@@ -31,16 +31,16 @@ from memalchemy import (
     register_checkpointer,
     tenant_scope,
 )
-from memalchemy.contracts import CheckpointerCapabilities, CheckpointerProtocol
-from memalchemy.http.asgi import app
-from memalchemy.http.blocking import HTTPCheckpointer as Blocking
-from memalchemy.memory import without_memory_blocks
-from memalchemy.memory.message_times import (
+from memalchemy.context import (
     message_time,
     oldest_message_time,
     stamp_messages,
     trim_messages,
 )
+from memalchemy.contracts import CheckpointerCapabilities, CheckpointerProtocol
+from memalchemy.http import app
+from memalchemy.http.blocking import HTTPCheckpointer as Blocking
+from memalchemy.memory import without_memory_blocks
 from memalchemy.state import AgentState, Message, ReasoningStep, ToolCall, ToolExecution
 from parity_examples import answer, section, user
 
@@ -196,7 +196,7 @@ async def newest(db: Database) -> None:
 
 @rows("BaseCheckpointer._require_capability")
 async def missing_capability(tmp_path: Path) -> None:
-    from memalchemy.codec.sealing import generate_key
+    from memalchemy.codec.encryption import generate_key
 
     async with Database(f"sqlite:///{tmp_path}/sealed.db", keys=generate_key()) as sealed:
         checkpointer = Checkpointer(sealed)

@@ -23,7 +23,7 @@ from memalchemy import (
     StoreItem,
     VectorStore,
 )
-from memalchemy.codec.sealing import generate_key
+from memalchemy.codec.encryption import generate_key
 from memalchemy.filters import Filter
 from memalchemy.search.indexes import build_index, list_indexes
 from parity_examples import embedder, section

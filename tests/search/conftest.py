@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from golden.watch import Watch
-from memalchemy.search.matrices import MATRICES
+from memalchemy.search._vector_cache import MATRICES
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,7 @@ def every_statement_is_registered() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_remembered() -> Iterator[None]:
+def no_matrix_is_cached() -> Iterator[None]:
     MATRICES.clear()
     yield
     MATRICES.clear()

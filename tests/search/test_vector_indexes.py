@@ -13,7 +13,7 @@ import pytest
 from golden import dialect, text_of
 from memalchemy import Database, migrate
 from memalchemy.contracts import Progress
-from memalchemy.dialects import DIALECTS, postgresql_vectors
+from memalchemy.dialects import DIALECTS, postgresql
 from memalchemy.errors import (
     AuthenticationFailed,
     CapabilityMissing,
@@ -21,8 +21,9 @@ from memalchemy.errors import (
     NotFound,
 )
 from memalchemy.events import Event
-from memalchemy.search import distances, indexes
-from memalchemy.search.embeddings import rank_all, rank_by_index, rank_few
+from memalchemy.search import indexes
+from memalchemy.search import vectors as vector_search
+from memalchemy.search._vector_statements import rank_all, rank_by_index, rank_few
 from memalchemy.search.indexes import build_index, drop_index, list_indexes
 from memalchemy.search.vectors import METRICS, nearest
 from search.vectors_in import NOW, by_hand, places, put, wanted
@@ -51,8 +52,8 @@ async def db(postgres: Postgres, name: str) -> AsyncIterator[Database]:
 @pytest.fixture
 async def vectors(db: Database, monkeypatch: pytest.MonkeyPatch) -> dict[Any, Any]:
     """Vectors in three namespaces, and a library that thinks of 20 of them as many."""
-    monkeypatch.setattr(distances, "MANY", 20)
-    monkeypatch.setattr(distances, "LARGE", 1000)
+    monkeypatch.setattr(vector_search, "MANY", 20)
+    monkeypatch.setattr(vector_search, "LARGE", 1000)
     made = {}
     for namespace, count in SIZES.items():
         for n in range(count):
@@ -108,7 +109,7 @@ async def test_what_the_index_cannot_find_is_found_by_comparing_all(
     name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(distances, "WIDER", 2)
+    monkeypatch.setattr(vector_search, "WIDTH_IF_SMALL", 2)
     await build_index(db, dimensions=DIMENSIONS)
     # It gives up long before it has met the few of a small namespace.
     postgres.execute(f"ALTER DATABASE {name} SET hnsw.max_scan_tuples = 1", name)
@@ -124,7 +125,7 @@ async def test_of_few_vectors_all_are_compared(
     db: Database, vectors: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await build_index(db, dimensions=DIMENSIONS)
-    monkeypatch.setattr(distances, "MANY", 100)
+    monkeypatch.setattr(vector_search, "MANY", 100)
     query = RANDOM.standard_normal(DIMENSIONS)
     ranking = nearest(db, wanted(db, ("few",), query), NOW)
     assert places(await ranking.page(40)) == by_hand(of(vectors, ("few",)), query)
@@ -209,8 +210,8 @@ async def test_the_plan_is_the_one_that_was_chosen_in_fifty_executions(
             arguments = ", ".join(binds[bind] for bind in compiled.positiontup)
             with connection.transaction():
                 if how == "by the index":
-                    settings = db.dialect.vector_index_settings(200)
-                    for bind, setting in postgresql_vectors._SETTINGS.items():
+                    settings = db.dialect.vectors.index_settings(200)
+                    for bind, setting in postgresql._SETTINGS.items():
                         connection.execute(
                             "SELECT set_config(%s, %s, true)", [setting, settings[bind]]
                         )
@@ -231,7 +232,7 @@ async def test_the_plan_is_the_one_that_was_chosen_in_fifty_executions(
 async def test_building_tells_how_far_it_is_and_another_may_write(
     db: Database, vectors: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexes, "SECONDS_BETWEEN_LOOKS", 0.001)
+    monkeypatch.setattr(indexes, "PROGRESS_SECONDS", 0.001)
     told: list[Progress] = []
     building = asyncio.ensure_future(build_index(db, dimensions=DIMENSIONS, progress=told.append))
     await put(db, {(HERE, "meanwhile"): RANDOM.standard_normal(DIMENSIONS)})
@@ -250,7 +251,7 @@ async def test_what_an_interrupted_build_has_left_is_seen_not_used_and_replaced(
         f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{made.name}'::regclass", name
     )
     assert [one.state for one in await list_indexes(db)] == ["invalid"]
-    distances.forget_indexes(db)
+    vector_search.forget_indexes(db)
     ranking = nearest(db, wanted(db, HERE, RANDOM.standard_normal(DIMENSIONS)), NOW)
     await ranking.page(1)
     assert ranking.plan.strategy == "exact vectors"
@@ -284,7 +285,7 @@ async def test_who_may_not_build_is_told_what_the_owner_runs(
     role = f"reader_{name}"
     postgres.execute(f"CREATE ROLE {role} LOGIN", name)
     tables = (*migrate.TABLES, migrate.VERSION_TABLE)
-    for grant in db.dialect.grants(role, None, tables):
+    for grant in db.dialect.maintenance.grants(role, None, tables):
         postgres.execute(grant, name)
     try:
         async with Database(postgres.url(name, user=role)) as theirs:
@@ -302,7 +303,7 @@ async def test_who_may_not_build_is_told_what_the_owner_runs(
 async def test_indexes_and_searches_in_a_schema_of_their_own(
     postgres: Postgres, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(distances, "MANY", 20)
+    monkeypatch.setattr(vector_search, "MANY", 20)
     postgres.execute('CREATE SCHEMA "Agent Memory"', name)
     url = postgres.url(name)
     async with Database(url, schema="Agent Memory", migrate="off") as db:
@@ -329,7 +330,7 @@ async def test_an_index_of_too_many_dimensions_is_refused(
 async def test_over_2000_dimensions_an_index_takes_half_precision(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(distances, "MANY", 5)
+    monkeypatch.setattr(vector_search, "MANY", 5)
     vectors = {(HERE, f"k{n}"): RANDOM.standard_normal(3072) for n in range(30)}
     await put(db, vectors)
     await build_index(db, dimensions=3072)
@@ -379,6 +380,6 @@ async def test_without_pgvector_bytes_are_compared_here(postgres: Postgres, name
 
 
 def test_oracles_commands_are_told() -> None:
-    (command,) = DIALECTS["oracle"].vector_index_commands("cosine", 384, "agent")
+    (command,) = DIALECTS["oracle"].vectors.index_commands("cosine", 384, "agent")
     assert command.startswith("CREATE VECTOR INDEX agent.ix_embeddings_hnsw_384_cosine ON agent.")
     assert "DISTANCE COSINE" in command

@@ -10,9 +10,16 @@ import numpy as np
 from sqlalchemy import delete, insert
 
 from memalchemy import Database
+from memalchemy.database import WRITE
 from memalchemy.keys import encode_namespace
 from memalchemy.search.scope import EMBEDDINGS, ITEMS
-from memalchemy.search.vectors import Near, Wanted, check_vector, count_change, has_native_vectors
+from memalchemy.search.vectors import (
+    Neighbour,
+    VectorQuery,
+    check_vector,
+    count_change,
+    has_native_vectors,
+)
 from memalchemy.statements import Program
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -60,17 +67,17 @@ async def put(
                 "part": part,
                 "dimensions": len(vector),
                 "change": versions.get(path, 0),
-                "p_vector": db.dialect.vector_parameter(
+                "p_vector": db.dialect.vectors.bind_value(
                     check_vector(vector).astype("<f4").tobytes(), native
                 ),
             }
             for (path, key), parts in items.items()
             for (field, part), vector in parts.items()
         ]
-        values = insert(EMBEDDINGS).values(vector=db.dialect.vector_in("p_vector", native))
+        values = insert(EMBEDDINGS).values(vector=db.dialect.vectors.bind("p_vector", native))
         yield values, rows
 
-    await db.write(program, connection=connection)
+    await db.run(program, WRITE, connection=connection)
 
 
 async def remove(db: Database, places: Sequence[Place], *, connection: Any = None) -> None:
@@ -82,12 +89,12 @@ async def remove(db: Database, places: Sequence[Place], *, connection: Any = Non
         for path, key in items:
             yield _of_item(delete(ITEMS), ITEMS, db, path, key), None
 
-    await db.write(program, connection=connection)
+    await db.run(program, WRITE, connection=connection)
 
 
 def _counted(db: Database, paths: set[str], removes: bool) -> Program[dict[str, int]]:
     versions = {}
-    for path in sorted(paths) if db.dialect.counts_vector_changes else ():
+    for path in sorted(paths) if db.dialect.vectors.counts_changes else ():
         versions[path] = yield from count_change(db.dialect, db.tenant, path, NOW, removes=removes)
     return versions
 
@@ -98,10 +105,10 @@ def _of_item(statement: Any, table: Any, db: Database, path: str, key: str) -> A
     )
 
 
-def wanted(db: Database, namespace: tuple[str, ...], vector: Any, **more: Any) -> Wanted:
+def wanted(db: Database, namespace: tuple[str, ...], vector: Any, **more: Any) -> VectorQuery:
     """A search for one vector."""
     given: dict[str, Any] = {"below": False, "model": "m"} | more
-    return Wanted(db.tenant, encode_namespace(namespace), vector=check_vector(vector), **given)
+    return VectorQuery(db.tenant, encode_namespace(namespace), vector=check_vector(vector), **given)
 
 
 def by_hand(
@@ -124,6 +131,6 @@ def by_hand(
     return [(path, key) for _, path, key in sorted(ranked)]
 
 
-def places(found: Sequence[Near]) -> list[tuple[str, str]]:
+def places(found: Sequence[Neighbour]) -> list[tuple[str, str]]:
     """Which items they are."""
     return [(near.namespace, near.key) for near in found]

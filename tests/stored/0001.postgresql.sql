@@ -40,18 +40,22 @@ SET default_table_access_method = heap;
 --
 
 CREATE TABLE public.checkpoints (
+    log_id uuid NOT NULL,
+    seq bigint NOT NULL,
     tenant character varying(64) NOT NULL COLLATE pg_catalog."C",
-    thread_id character varying(510) NOT NULL COLLATE pg_catalog."C",
-    namespace character varying(512) NOT NULL COLLATE pg_catalog."C",
     checkpoint_id character varying(255) NOT NULL COLLATE pg_catalog."C",
     parent_id character varying(255) COLLATE pg_catalog."C",
-    seq bigint NOT NULL,
+    ordinal bigint NOT NULL,
+    rests_on character varying(255) COLLATE pg_catalog."C",
     run_id character varying(255) COLLATE pg_catalog."C",
     meta jsonb NOT NULL,
     raw_size bigint NOT NULL,
     stored_size bigint NOT NULL,
     occurred_at timestamp with time zone NOT NULL,
-    created_at timestamp with time zone NOT NULL
+    created_at timestamp with time zone NOT NULL,
+    signature bytea,
+    CONSTRAINT ck_checkpoints_position CHECK (((seq > 0) AND (ordinal > 0))),
+    CONSTRAINT ck_checkpoints_sizes CHECK (((raw_size >= 0) AND (stored_size >= 0)))
 );
 
 
@@ -60,26 +64,25 @@ CREATE TABLE public.checkpoints (
 --
 
 CREATE TABLE public.deltas (
-    tenant character varying(64) NOT NULL COLLATE pg_catalog."C",
-    thread_id character varying(510) NOT NULL COLLATE pg_catalog."C",
-    namespace character varying(512) NOT NULL COLLATE pg_catalog."C",
+    log_id uuid NOT NULL,
     seq bigint NOT NULL,
+    tenant character varying(64) NOT NULL COLLATE pg_catalog."C",
     kind character varying(16) NOT NULL,
     entry_key character varying(128) COLLATE pg_catalog."C",
-    parent_seq bigint,
+    label character varying(255) COLLATE pg_catalog."C",
     base_seq bigint,
     depth integer NOT NULL,
-    since_bytes bigint NOT NULL,
-    raw_size bigint NOT NULL,
+    radix smallint,
+    overwrites smallint,
     codec character varying(16) NOT NULL,
     checksum bigint NOT NULL,
-    label character varying(255) COLLATE pg_catalog."C",
-    sort_key character varying(255) COLLATE pg_catalog."C",
-    status smallint NOT NULL,
     search_text text,
-    occurred_at timestamp with time zone NOT NULL,
-    stored_at timestamp with time zone NOT NULL,
-    payload bytea NOT NULL
+    occurred_at timestamp with time zone,
+    stored_at timestamp with time zone,
+    signature bytea,
+    payload bytea NOT NULL,
+    CONSTRAINT ck_deltas_kind CHECK (((((kind)::text = 'snapshot'::text) AND (base_seq IS NULL)) OR (((kind)::text = 'delta'::text) AND (base_seq IS NOT NULL) AND (base_seq < seq)) OR (((kind)::text = 'entry'::text) AND (occurred_at IS NOT NULL) AND (stored_at IS NOT NULL)) OR (((kind)::text = 'write'::text) AND (label IS NOT NULL) AND (stored_at IS NOT NULL)))),
+    CONSTRAINT ck_deltas_numbers CHECK (((seq > 0) AND (depth >= 0)))
 );
 ALTER TABLE ONLY public.deltas ALTER COLUMN payload SET STORAGE EXTERNAL;
 
@@ -97,8 +100,11 @@ CREATE TABLE public.embeddings (
     part integer NOT NULL,
     dimensions integer NOT NULL,
     change bigint NOT NULL,
-    vector public.vector NOT NULL
+    signature bytea,
+    vector public.vector NOT NULL,
+    CONSTRAINT ck_embeddings_numbers CHECK (((part >= 0) AND (dimensions > 0) AND (change >= 0)))
 );
+ALTER TABLE ONLY public.embeddings ALTER COLUMN vector SET STORAGE MAIN;
 
 
 --
@@ -123,11 +129,16 @@ CREATE TABLE public.store_items (
     codec character varying(16) NOT NULL,
     checksum bigint NOT NULL,
     search_text text,
+    field_terms text,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
     expires_at timestamp with time zone,
-    value bytea NOT NULL
+    lifetime bigint,
+    signature bytea,
+    value bytea NOT NULL,
+    CONSTRAINT ck_store_items_version CHECK ((version > 0))
 );
+ALTER TABLE ONLY public.store_items ALTER COLUMN value SET STORAGE EXTERNAL;
 
 
 --
@@ -135,21 +146,26 @@ CREATE TABLE public.store_items (
 --
 
 CREATE TABLE public.threads (
+    log_id uuid NOT NULL,
     tenant character varying(64) NOT NULL COLLATE pg_catalog."C",
     thread_id character varying(510) NOT NULL COLLATE pg_catalog."C",
     namespace character varying(512) NOT NULL COLLATE pg_catalog."C",
     next_seq bigint NOT NULL,
     version bigint NOT NULL,
+    last_ordinal bigint NOT NULL,
     epoch bigint NOT NULL,
     head_id character varying(255) COLLATE pg_catalog."C",
     previous_id character varying(255) COLLATE pg_catalog."C",
     meta jsonb NOT NULL,
-    forked_thread character varying(510) COLLATE pg_catalog."C",
+    forked_from character varying(510) COLLATE pg_catalog."C",
     forked_seq bigint,
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
+    active_at timestamp with time zone NOT NULL,
     expires_at timestamp with time zone,
-    deleted_at timestamp with time zone
+    deleted_at timestamp with time zone,
+    signature bytea,
+    CONSTRAINT ck_threads_counters CHECK (((next_seq > 0) AND (version > 0) AND (last_ordinal >= 0)))
 )
 WITH (fillfactor='70');
 
@@ -158,52 +174,78 @@ WITH (fillfactor='70');
 -- Data for Name: checkpoints; Type: TABLE DATA; Schema: public; Owner: -
 --
 
-INSERT INTO public.checkpoints VALUES ('stored', 'long', '/', 'c128cdf5f9814b1ba785eff1bb206787', NULL, 1, NULL, '{"step": 0, "colour": "blue"}', 71, 77, '2026-11-21 23:13:37.00511+00', '2026-11-21 23:13:37.00511+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'long', '/', 'bfb21d6070b74e6895afeefc263a25fa', 'c128cdf5f9814b1ba785eff1bb206787', 2, NULL, '{"step": 1, "colour": "blue"}', 133, 43, '2026-11-21 23:13:37.02504+00', '2026-11-21 23:13:37.02504+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'long', '/', 'f031487d1ab342cc898844488cbcfe3a', 'bfb21d6070b74e6895afeefc263a25fa', 3, NULL, '{"step": 2, "colour": "blue"}', 190, 107, '2026-11-21 23:13:37.032957+00', '2026-11-21 23:13:37.032957+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'long', '/', '3c1175f9ed104a48b44c74bc96de3e27', 'f031487d1ab342cc898844488cbcfe3a', 4, NULL, '{"step": 3, "colour": "blue"}', 252, 31, '2026-11-21 23:13:37.03475+00', '2026-11-21 23:13:37.03475+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'long', '/', '94df56f9d1704457a4a82eb16808ef11', '3c1175f9ed104a48b44c74bc96de3e27', 5, NULL, '{"step": 4, "colour": "blue"}', 309, 35, '2026-11-21 23:13:37.036525+00', '2026-11-21 23:13:37.036525+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'long', '/', 'b140d67eaaaf4667b280adc0e09bda86', '94df56f9d1704457a4a82eb16808ef11', 6, NULL, '{"step": 5, "colour": "blue"}', 371, 31, '2026-11-21 23:13:37.03798+00', '2026-11-21 23:13:37.03798+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'long', '/', 'd1626fc9b257466cab320b7bcaa024a2', 'b140d67eaaaf4667b280adc0e09bda86', 7, NULL, '{"step": 6, "colour": "blue"}', 428, 123, '2026-11-21 23:13:37.039435+00', '2026-11-21 23:13:37.039435+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'long', '/', 'fae9e97a57de4d61b7356009636be860', 'd1626fc9b257466cab320b7bcaa024a2', 8, NULL, '{"step": 7, "colour": "red"}', 490, 31, '2026-11-21 23:13:37.040997+00', '2026-11-21 23:13:37.040997+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'long', '/', 'beece6653ad0468f9f27d0f0edf75da3', 'fae9e97a57de4d61b7356009636be860', 9, NULL, '{"step": 8, "colour": "blue"}', 547, 35, '2026-11-21 23:13:37.042348+00', '2026-11-21 23:13:37.042348+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'long', '/', 'd677d0dae9a1491d841914f33f955865', 'beece6653ad0468f9f27d0f0edf75da3', 10, NULL, '{"step": 9, "colour": "blue"}', 609, 31, '2026-11-21 23:13:37.043778+00', '2026-11-21 23:13:37.043778+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'long', '/', 'c6f76c681b424a6487808bac997f25f1', 'd677d0dae9a1491d841914f33f955865', 11, NULL, '{"step": 10, "colour": "blue"}', 668, 142, '2026-11-21 23:13:37.045032+00', '2026-11-21 23:13:37.045032+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'long', '/', '465cdcf7ba95491a8e225a05442b95a3', 'c6f76c681b424a6487808bac997f25f1', 12, NULL, '{"step": 11, "colour": "blue"}', 731, 33, '2026-11-21 23:13:37.046663+00', '2026-11-21 23:13:37.046663+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'branched', '/', '6cfb57bbf58949aab5ab4025bae0852b', NULL, 1, NULL, '{}', 12, 16, '2026-11-21 23:13:37.04789+00', '2026-11-21 23:13:37.04789+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'branched', '/', '24d167a221de41258062aad6cf8ef544', '6cfb57bbf58949aab5ab4025bae0852b', 2, NULL, '{}', 19, 14, '2026-11-21 23:13:37.050381+00', '2026-11-21 23:13:37.050381+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'branched', '/', '3a6a7c1cd87f4e5ab7541880bb0df38c', '6cfb57bbf58949aab5ab4025bae0852b', 3, NULL, '{}', 20, 15, '2026-11-21 23:13:37.05149+00', '2026-11-21 23:13:37.05149+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'naïve/ключ/🔑', '/', 'first: 1', NULL, 1, NULL, '{}', 23, 27, '2026-11-21 23:13:37.057891+00', '2026-11-21 23:13:37.057891+00');
-INSERT INTO public.checkpoints VALUES ('stored', 'forked', '/', '6cfb57bbf58949aab5ab4025bae0852b', NULL, 1, NULL, '{}', 12, 16, '2026-11-21 23:13:37.04789+00', '2026-11-21 23:13:37.04789+00');
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 1, 'stored', '1k0ydcpz3r839tfk3g', NULL, 1, NULL, NULL, '{"step": 0, "colour": "blue"}', 62, 70, '2026-11-23 15:35:54.066807+00', '2026-11-23 15:35:54.066807+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 2, 'stored', '1k0ydcq3s4ky1h8sa9', '1k0ydcpz3r839tfk3g', 2, NULL, NULL, '{"step": 1, "colour": "blue"}', 115, 38, '2026-11-23 15:35:54.219755+00', '2026-11-23 15:35:54.219755+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 3, 'stored', '1k0ydcq5tncrc3140h', '1k0ydcq3s4ky1h8sa9', 3, NULL, NULL, '{"step": 2, "colour": "blue"}', 163, 44, '2026-11-23 15:35:54.286852+00', '2026-11-23 15:35:54.286852+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 4, 'stored', '1k0ydcq5z3ct72cqag', '1k0ydcq5tncrc3140h', 4, NULL, NULL, '{"step": 3, "colour": "blue"}', 216, 27, '2026-11-23 15:35:54.291378+00', '2026-11-23 15:35:54.291378+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 5, 'stored', '1k0ydcq665djf36a9e', '1k0ydcq5z3ct72cqag', 5, NULL, NULL, '{"step": 4, "colour": "blue"}', 264, 54, '2026-11-23 15:35:54.298619+00', '2026-11-23 15:35:54.298619+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 6, 'stored', '1k0ydcq6p01mtk23w0', '1k0ydcq665djf36a9e', 6, NULL, NULL, '{"step": 5, "colour": "blue"}', 317, 27, '2026-11-23 15:35:54.314833+00', '2026-11-23 15:35:54.314833+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 7, 'stored', '1k0ydcq6yy0xsfqebe', '1k0ydcq6p01mtk23w0', 7, NULL, NULL, '{"step": 6, "colour": "blue"}', 365, 31, '2026-11-23 15:35:54.323978+00', '2026-11-23 15:35:54.323978+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 8, 'stored', '1k0ydcq76yp8cnf1b0', '1k0ydcq6yy0xsfqebe', 8, NULL, NULL, '{"step": 7, "colour": "red"}', 418, 28, '2026-11-23 15:35:54.332195+00', '2026-11-23 15:35:54.332195+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 9, 'stored', '1k0ydcq7bh23y683j4', '1k0ydcq76yp8cnf1b0', 9, NULL, NULL, '{"step": 8, "colour": "blue"}', 466, 69, '2026-11-23 15:35:54.336875+00', '2026-11-23 15:35:54.336875+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 10, 'stored', '1k0ydcq7fsygv1fbg9', '1k0ydcq7bh23y683j4', 10, NULL, NULL, '{"step": 9, "colour": "blue"}', 519, 28, '2026-11-23 15:35:54.341252+00', '2026-11-23 15:35:54.341252+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 11, 'stored', '1k0ydcq7pbn61dck9w', '1k0ydcq7fsygv1fbg9', 11, NULL, NULL, '{"step": 10, "colour": "blue"}', 568, 35, '2026-11-23 15:35:54.347986+00', '2026-11-23 15:35:54.347986+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 12, 'stored', '1k0ydcq7rqgx21bt89', '1k0ydcq7pbn61dck9w', 12, NULL, NULL, '{"step": 11, "colour": "blue"}', 622, 30, '2026-11-23 15:35:54.350385+00', '2026-11-23 15:35:54.350385+00', NULL);
+INSERT INTO public.checkpoints VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 1, 'stored', '1k0ydcq80y7rmjd17s', NULL, 1, NULL, NULL, '{}', 10, 16, '2026-11-23 15:35:54.358781+00', '2026-11-23 15:35:54.358781+00', NULL);
+INSERT INTO public.checkpoints VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 2, 'stored', '1k0ydcq87a9q931t6r', '1k0ydcq80y7rmjd17s', 2, NULL, NULL, '{}', 15, 19, '2026-11-23 15:35:54.365309+00', '2026-11-23 15:35:54.365309+00', NULL);
+INSERT INTO public.checkpoints VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 3, 'stored', '1k0ydcq9psbdt4gbnz', '1k0ydcq80y7rmjd17s', 3, NULL, NULL, '{}', 16, 20, '2026-11-23 15:35:54.413926+00', '2026-11-23 15:35:54.413926+00', NULL);
+INSERT INTO public.checkpoints VALUES ('d0e27149-e8db-8dcd-ac8a-a8ffd9d1cb5c', 1, 'stored', 'first: 1', NULL, 1, NULL, NULL, '{}', 22, 28, '2026-11-23 15:35:54.446544+00', '2026-11-23 15:35:54.446544+00', NULL);
+INSERT INTO public.checkpoints VALUES ('9eb40f83-292d-8fb5-9a5f-774ce8a55bc0', 1, 'stored', '1k0ydcq80y7rmjd17s', NULL, 1, NULL, NULL, '{}', 10, 16, '2026-11-23 15:35:54.358781+00', '2026-11-23 15:35:54.358781+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 1, 'stored', 'nested 0', NULL, 1, NULL, 'run', '{}', 62, 70, '2026-11-23 15:35:54.667873+00', '2026-11-23 15:35:54.667873+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 2, 'stored', 'nested 1', 'nested 0', 2, 'nested 0', 'run', '{}', 115, 38, '2026-11-23 15:35:54.68073+00', '2026-11-23 15:35:54.68073+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 3, 'stored', 'nested 2', 'nested 1', 3, 'nested 1', 'run', '{}', 163, 26, '2026-11-23 15:35:54.690328+00', '2026-11-23 15:35:54.690328+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 4, 'stored', 'nested 3', 'nested 2', 4, 'nested 2', 'run', '{}', 216, 27, '2026-11-23 15:35:54.694519+00', '2026-11-23 15:35:54.694519+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 5, 'stored', 'nested 4', 'nested 3', 5, 'nested 3', 'run', '{}', 264, 27, '2026-11-23 15:35:54.702669+00', '2026-11-23 15:35:54.702669+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 6, 'stored', 'nested 5', 'nested 4', 6, 'nested 4', 'run', '{}', 317, 104, '2026-11-23 15:35:54.710821+00', '2026-11-23 15:35:54.710821+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 7, 'stored', 'nested 6', 'nested 5', 7, 'nested 5', 'run', '{}', 365, 28, '2026-11-23 15:35:54.748689+00', '2026-11-23 15:35:54.748689+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 8, 'stored', 'nested 7', 'nested 6', 8, 'nested 6', 'run', '{}', 418, 28, '2026-11-23 15:35:54.753253+00', '2026-11-23 15:35:54.753253+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 9, 'stored', 'nested 8', 'nested 7', 9, 'nested 7', 'run', '{}', 466, 28, '2026-11-23 15:35:54.758505+00', '2026-11-23 15:35:54.758505+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 10, 'stored', 'nested 9', 'nested 8', 10, 'nested 8', 'run', '{}', 519, 28, '2026-11-23 15:35:54.759803+00', '2026-11-23 15:35:54.759803+00', NULL);
 
 
 --
 -- Data for Name: deltas; Type: TABLE DATA; Schema: public; Owner: -
 --
 
-INSERT INTO public.deltas VALUES ('stored', 'long', '/', 1, 'snapshot', NULL, NULL, NULL, 0, 0, 71, 'zsplice1', -2116258814376876529, NULL, NULL, 0, 'user Message 0 about lighthouses', '2026-11-21 23:13:37.00511+00', '2026-11-21 23:13:37.00511+00', '\x0002086d657373616765733a0473746570015b7b22726f6c65223a2275736572222c22636f6e74656e74223a224d65737361676520302061626f7574206c69676874686f757365732e227d5d30');
-INSERT INTO public.deltas VALUES ('stored', 'long', '/', 2, 'delta', NULL, NULL, 1, 1, 43, 133, 'zsplice1', -6082455272328919262, NULL, NULL, 0, 'assistant Message 1 about lighthouses', '2026-11-21 23:13:37.02504+00', '2026-11-21 23:13:37.02504+00', '\x00020039013e010000010128b52ffd203fbd0000602c617373697374616e7431310300f00921fceb85ba02');
-INSERT INTO public.deltas VALUES ('stored', 'long', '/', 3, 'snapshot', NULL, NULL, NULL, 0, 0, 190, 'zsplice1', 2453845409188612933, NULL, NULL, 0, 'user Message 2 about lighthouses', '2026-11-21 23:13:37.032957+00', '2026-11-21 23:13:37.032957+00', '\x0128b52ffd20c40d03003245131ba01973ffffb0671259da42e9bb459b30a180e2affe9aacf7ec262707710adb70bf7e340e0f9e7faa56a5c5ca3e4d6021148391b7e53655d8d8e59f9193a973e34018b90f90c733e19f0b01200600f0891e1680e606e11fb82ac36e507a');
-INSERT INTO public.deltas VALUES ('stored', 'long', '/', 4, 'delta', NULL, NULL, 3, 1, 31, 252, 'zsplice1', 6634849455795639654, NULL, NULL, 0, 'assistant Message 3 about lighthouses', '2026-11-21 23:13:37.03475+00', '2026-11-21 23:13:37.03475+00', '\x000200b001013e010000010128b52ffd203f5500001033330200f0c9bd0c40');
-INSERT INTO public.deltas VALUES ('stored', 'long', '/', 5, 'delta', NULL, NULL, 3, 2, 66, 309, 'zsplice1', -1670021021716717604, NULL, NULL, 0, 'user Message 4 about lighthouses', '2026-11-21 23:13:37.036525+00', '2026-11-21 23:13:37.036525+00', '\x000200b0010177010000010128b52ffd2078750000183334340300e093c279f7320401');
-INSERT INTO public.deltas VALUES ('stored', 'long', '/', 6, 'delta', NULL, NULL, 5, 3, 97, 371, 'zsplice1', 2387789077035499486, NULL, NULL, 0, 'assistant Message 5 about lighthouses', '2026-11-21 23:13:37.03798+00', '2026-11-21 23:13:37.03798+00', '\x000200a702013e010000010128b52ffd203f5500001035350200f049796980');
-INSERT INTO public.deltas VALUES ('stored', 'long', '/', 7, 'snapshot', NULL, NULL, NULL, 0, 0, 428, 'zsplice1', 4676438146600760531, NULL, NULL, 0, 'user Message 6 about lighthouses', '2026-11-21 23:13:37.039435+00', '2026-11-21 23:13:37.039435+00', '\x0128b52ffd60b20085030072c5141d804b7333b037972d9b436b1d9192451835230ee7fbfe8ae68e8afeff0ac881168a04e2b00ef7ecc74371e1f9a76b9762cdecd3071a836138795dae53888f97fc7372365d3c690024b91f082a4f857f4608810a00e09382f3042456708a403a3d2c01cd0dc23f705586dda0f4');
-INSERT INTO public.deltas VALUES ('stored', 'long', '/', 8, 'delta', NULL, NULL, 7, 1, 31, 490, 'zsplice1', -8376956408357753631, NULL, NULL, 0, 'assistant Message 7 about lighthouses', '2026-11-21 23:13:37.040997+00', '2026-11-21 23:13:37.040997+00', '\x0002009e03013e010000010128b52ffd203f5500001037370200f049796980');
-INSERT INTO public.deltas VALUES ('stored', 'long', '/', 9, 'delta', NULL, NULL, 7, 2, 66, 547, 'zsplice1', -7625966617527624831, NULL, NULL, 0, 'user Message 8 about lighthouses', '2026-11-21 23:13:37.042348+00', '2026-11-21 23:13:37.042348+00', '\x0002009e030177010000010128b52ffd2078750000183738380300e093c279e5a50902');
-INSERT INTO public.deltas VALUES ('stored', 'long', '/', 10, 'delta', NULL, NULL, 9, 3, 97, 609, 'zsplice1', 1939962838799538685, NULL, NULL, 0, 'assistant Message 9 about lighthouses', '2026-11-21 23:13:37.043778+00', '2026-11-21 23:13:37.043778+00', '\x0002009504013e010000010128b52ffd203f5500001039390200f0c9bd0c40');
-INSERT INTO public.deltas VALUES ('stored', 'long', '/', 11, 'snapshot', NULL, NULL, NULL, 0, 0, 668, 'zsplice1', 2858531425198432555, NULL, NULL, 0, 'user Message 10 about lighthouses', '2026-11-21 23:13:37.045032+00', '2026-11-21 23:13:37.045032+00', '\x0128b52ffd60a2011d0400c40502086d657373616765738e050473746570025b7b22726f6c65223a2275736572222c22636f6e74656e74223a224d20302061626f7574206c69676874686f757365732e227d2c617373697374616e74313233343536373839315d31300e0057842205e70948ace01401e90a4e262049c1790289f5b018342c085fc255c17683d203');
-INSERT INTO public.deltas VALUES ('stored', 'long', '/', 12, 'delta', NULL, NULL, 11, 1, 33, 731, 'zsplice1', -7954876098577599761, NULL, NULL, 0, 'assistant Message 11 about lighthouses', '2026-11-21 23:13:37.046663+00', '2026-11-21 23:13:37.046663+00', '\x0002008d05013f010100010128b52ffd204065000018313131020033fb617a6982');
-INSERT INTO public.deltas VALUES ('stored', 'branched', '/', 1, 'snapshot', NULL, NULL, NULL, 0, 0, 12, 'zsplice1', -489579465227156629, NULL, NULL, 0, 'root', '2026-11-21 23:13:37.04789+00', '2026-11-21 23:13:37.04789+00', '\x00010470617468085b22726f6f74225d');
-INSERT INTO public.deltas VALUES ('stored', 'branched', '/', 2, 'delta', NULL, NULL, 1, 1, 14, 19, 'zsplice1', 3660580098293076762, NULL, NULL, 0, 'left', '2026-11-21 23:13:37.050381+00', '2026-11-21 23:13:37.050381+00', '\x000100070107002c226c65667422');
-INSERT INTO public.deltas VALUES ('stored', 'branched', '/', 3, 'delta', NULL, NULL, 1, 1, 15, 20, 'zsplice1', 1159537694329068100, NULL, NULL, 0, 'right', '2026-11-21 23:13:37.05149+00', '2026-11-21 23:13:37.05149+00', '\x000100070108002c22726967687422');
-INSERT INTO public.deltas VALUES ('stored', 'naïve/ключ/🔑', '/', 1, 'snapshot', NULL, NULL, NULL, 0, 0, 23, 'zsplice1', -7453791308211672345, NULL, NULL, 0, 'Unicode 漢 字', '2026-11-21 23:13:37.057891+00', '2026-11-21 23:13:37.057891+00', '\x000104746578741322c39c6ec3af636f64652c20e6bca2e5ad9722');
-INSERT INTO public.deltas VALUES ('stored', 'forked', '/', 1, 'snapshot', NULL, NULL, NULL, 0, 0, 12, 'zsplice1', -489579465227156629, NULL, NULL, 0, 'root', '2026-11-21 23:13:37.04789+00', '2026-11-21 23:13:37.04789+00', '\x00010470617468085b22726f6f74225d');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 1, 'stored', 'snapshot', NULL, NULL, NULL, 0, NULL, NULL, 'splice', -5220018858302444078, 'user Message 0 about lighthouses', NULL, NULL, NULL, '\x029b72842337b5b838313db5f888e1c4a62545f939a94b4a8b538b9627e7e795a4e695ecf185482b18282426e5979628e464a6679464e403d514eb1d61292e492d38c2c80000');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 2, 'stored', 'delta', NULL, NULL, 1, 1, NULL, NULL, 'splice', 2164582719802592583, 'assistant Message 1 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101300035010001c416029b04d1b132b1b838b3b82431af04439b21166d8c00');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 3, 'stored', 'delta', NULL, NULL, 1, 2, NULL, NULL, 'splice', -3585803149665555811, 'user Message 2 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101300065010001c41c029b0cd1b132b1b838b3b82431af04439b21166df8ac31c2a29e0900');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 4, 'stored', 'delta', NULL, NULL, 3, 3, NULL, NULL, 'splice', -2741357690802086913, 'assistant Message 3 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cc950035010001c40a029b42d01a632cda9801');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 5, 'stored', 'delta', NULL, NULL, 1, 4, NULL, NULL, 'splice', -2379094212971022114, 'user Message 4 about lighthouses', NULL, NULL, NULL, '\x93c09b00020001013000ccca010001c425029b0ad1b132b1b838b3b82431af04439b21166df8ac31c2a91e8f25c6245a6282453d0b00');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 6, 'stored', 'delta', NULL, NULL, 5, 5, NULL, NULL, 'splice', 3051637832047253237, 'assistant Message 5 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101ccfa0035010001c40a029b46d01a532cda5801');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 7, 'stored', 'delta', NULL, NULL, 5, 6, NULL, NULL, 'splice', 5090166542866953870, 'user Message 6 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101ccfa0065010001c40e029b4ed01a5312ad31c3a29e0d00');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 8, 'stored', 'delta', NULL, NULL, 7, 7, NULL, NULL, 'splice', -418956110107325747, 'assistant Message 7 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd015f0035010001c40a029b41d01a732cdad801');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 9, 'stored', 'delta', NULL, NULL, 1, 8, NULL, NULL, 'splice', -8528191688743336810, 'user Message 8 about lighthouses', NULL, NULL, NULL, '\x93c09b00020001013000cd0194010001c433029b09d1b132b1b838b3b82431af04439b21166df8ac31c2a91e8f25c6245a62428e25a6245a62468e25e6245a6281453d0700');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 10, 'stored', 'delta', NULL, NULL, 9, 9, NULL, NULL, 'splice', 6768299057751788907, 'assistant Message 9 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd01c40035010001c40a029b45d01a4b2cda3801');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 11, 'stored', 'delta', NULL, NULL, 9, 10, NULL, NULL, 'splice', -8632892903152981854, 'user Message 10 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd01c40066010001c411029b4dd01a4be2acd90b8f456c71cf0500');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 12, 'stored', 'delta', NULL, NULL, 11, 11, NULL, NULL, 'splice', 4118456690018297778, 'assistant Message 11 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd022a0036010001c40c029b83cb1e843e6c91cf0d00');
+INSERT INTO public.deltas VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 1, 'stored', 'snapshot', NULL, NULL, NULL, 0, NULL, NULL, 'splice', -2092080262079905540, 'root', NULL, NULL, NULL, '\x0092c40470617468c40691a4726f6f74');
+INSERT INTO public.deltas VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 2, 'stored', 'delta', NULL, NULL, 1, 1, NULL, NULL, 'splice', -273524278017681899, 'left', NULL, NULL, NULL, '\x93c09300000bc40b029b042697e4a4a6950000');
+INSERT INTO public.deltas VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 3, 'stored', 'delta', NULL, NULL, 1, 1, NULL, NULL, 'splice', 4288877344409937235, 'right', NULL, NULL, NULL, '\x93c09300000cc40c029b0426971665a667940000');
+INSERT INTO public.deltas VALUES ('d0e27149-e8db-8dcd-ac8a-a8ffd9d1cb5c', 1, 'stored', 'snapshot', NULL, NULL, NULL, 0, NULL, NULL, 'splice', 512250111599940896, 'Unicode 漢 字', NULL, NULL, NULL, '\x0092c40474657874c412b1c39c6ec3af636f64652c20e6bca2e5ad97');
+INSERT INTO public.deltas VALUES ('9eb40f83-292d-8fb5-9a5f-774ce8a55bc0', 1, 'stored', 'snapshot', NULL, NULL, NULL, 0, NULL, NULL, 'splice', -2092080262079905540, 'root', NULL, NULL, NULL, '\x0092c40470617468c40691a4726f6f74');
+INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 1, 'stored', 'snapshot', NULL, NULL, NULL, 0, 8, NULL, 'splice', -5220018858302444078, 'user Message 0 about lighthouses', NULL, NULL, NULL, '\x029b72842337b5b838313db5f888e1c4a62545f939a94b4a8b538b9627e7e795a4e695ecf185482b18282426e5979628e464a6679464e403d514eb1d61292e492d38c2c80000');
+INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 2, 'stored', 'delta', NULL, NULL, 1, 1, 8, NULL, 'splice', 2164582719802592583, 'assistant Message 1 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101300035010001c416029b04d1b132b1b838b3b82431af04439b21166d8c00');
+INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 3, 'stored', 'delta', NULL, NULL, 2, 2, 8, NULL, 'splice', -3585803149825399392, 'user Message 2 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101650030010001c40a029b8ccf1a232c3a9800');
+INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 4, 'stored', 'delta', NULL, NULL, 3, 3, 8, NULL, 'splice', -2741357690802086913, 'assistant Message 3 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cc950035010001c40a029b42d01a632cda9801');
+INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 5, 'stored', 'delta', NULL, NULL, 4, 4, 8, NULL, 'splice', -2379094210878576149, 'user Message 4 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101ccca0030010001c40a029b8acf1a132c3a5800');
+INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 6, 'stored', 'snapshot', NULL, NULL, NULL, 0, 8, NULL, 'splice', 3051637831547814633, 'assistant Message 5 about lighthouses', NULL, NULL, NULL, '\x029b72842337b5b838313db5f828a3c1b4a62545f939a94b4a8b538b9627e7e795a4e695ecf185c82b18282426e5979628e464a6679464e403d514eb41d4af4c2c2ece2c2e49cc2bc1d064885313764b8cc8b1c498444b4cc8b1c4148ba6232cc525a90547185901');
+INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 7, 'stored', 'delta', NULL, NULL, 6, 1, 8, NULL, 'splice', 5090166541868434000, 'user Message 6 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd012f0030010001c40a029b8ecf1a332c3ad800');
+INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 8, 'stored', 'delta', NULL, NULL, 7, 2, 8, NULL, 'splice', -418956110107325747, 'assistant Message 7 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd015f0035010001c40a029b41d01a732cdad801');
+INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 9, 'stored', 'delta', NULL, NULL, 8, 3, 8, NULL, 'splice', -8528191688976958939, 'user Message 8 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd01940030010001c40a029b89cf1a0b2c3a3800');
+INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 10, 'stored', 'delta', NULL, NULL, 9, 4, 8, NULL, 'splice', 6768299057751788907, 'assistant Message 9 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd01c40035010001c40a029b45d01a4b2cda3801');
+INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 11, 'stored', 'write', 'w/nested 9/f0a0a453a1e829eb', 'nested 9', NULL, 0, NULL, NULL, 'zwrite1', 270403302, NULL, NULL, '2026-11-23 15:35:54.761002+00', NULL, '\x029bbca424b1387bc1a4c90ccb819a81cda89cc625c589c0a80317ab93199782b3d424462600');
+INSERT INTO public.deltas VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 1, 'stored', 'entry', 'first', NULL, NULL, 0, NULL, NULL, 'zvalue1', 4106393332, 'user A zebra', '2026-11-23 15:35:54.783987+00', '2026-11-23 15:35:54.783987+00', NULL, '\x0082a4726f6c65a475736572a7636f6e74656e74a841207a656272613f');
+INSERT INTO public.deltas VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 2, 'stored', 'entry', NULL, NULL, NULL, 0, NULL, NULL, 'zvalue1', 3481682797, 'plain text', '2026-11-23 15:35:54.783987+00', '2026-11-23 15:35:54.783987+00', NULL, '\x00aa706c61696e2074657874');
+INSERT INTO public.deltas VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 3, 'stored', 'entry', 'third', NULL, NULL, 0, NULL, NULL, 'zvalue1', 1240710485, 'a list', '2026-11-23 15:35:54.783987+00', '2026-11-23 15:35:54.783987+00', NULL, '\x0092a161a46c697374');
 
 
 --
 -- Data for Name: embeddings; Type: TABLE DATA; Schema: public; Owner: -
 --
 
+INSERT INTO public.embeddings VALUES ('stored', '/users/naïve~1~0/', 'ada', 'e', 'default', 0, 2, 0, NULL, '[1,0.5]');
+INSERT INTO public.embeddings VALUES ('stored', '/users/naïve~1~0/', 'e', 'e', 'default', 0, 2, 0, NULL, '[-0.25,3]');
 
 
 --
@@ -217,18 +259,23 @@ INSERT INTO public.memalchemy_version VALUES ('0001');
 -- Data for Name: store_items; Type: TABLE DATA; Schema: public; Owner: -
 --
 
-INSERT INTO public.store_items VALUES ('~', '/~memalchemy/', 'schema', '{"revision": "0001", "oldest_release": "0.1.0"}', 1, 'none', 0, NULL, '2026-11-21 23:13:36.925133+00', '2026-11-21 23:13:36.925133+00', NULL, '\x2d');
+INSERT INTO public.store_items VALUES ('~', '/~memalchemy/', 'schema', '{"revision": "0001", "oldest_release": "0.1.0"}', 1, 'none', 0, NULL, NULL, '2026-11-23 15:35:53.594041+00', '2026-11-23 15:35:53.594041+00', NULL, NULL, NULL, '\x2d');
+INSERT INTO public.store_items VALUES ('stored', '/users/naïve~1~0/', 'ada', '{"n": 1}', 1, 'zvalue1', 2979335638, 'giraffes', 'f6ecc2bbd3af79560f4d8 f640c633ac46f147b5cd0 f43a814da808827a86f41', '2026-11-23 15:35:54.85855+00', '2026-11-23 15:35:54.85855+00', NULL, NULL, NULL, '\x0082a56c696b6573a86769726166666573a361676524');
+INSERT INTO public.store_items VALUES ('stored', '/users/naïve~1~0/', 'e', '{}', 1, 'zvalue1', 1477128067, 'no key', NULL, '2026-11-23 15:35:54.917821+00', '2026-11-23 15:35:54.917821+00', NULL, NULL, NULL, '\x0092a26e6fa36b6579');
+INSERT INTO public.store_items VALUES ('stored', '/users/naïve~1~0/', 'ключ/🔑', '{"nested": {"a": [1, null]}}', 1, 'zvalue1', 3333531826, 'no vector', NULL, '2026-11-23 15:35:54.931199+00', '2026-11-23 15:35:54.931199+00', NULL, NULL, NULL, '\x00a96e6f20766563746f72');
 
 
 --
 -- Data for Name: threads; Type: TABLE DATA; Schema: public; Owner: -
 --
 
-INSERT INTO public.threads VALUES ('stored', 'long', '/', 13, 12, 301026345873866937, '465cdcf7ba95491a8e225a05442b95a3', 'c6f76c681b424a6487808bac997f25f1', '{"step": 0, "colour": "blue"}', NULL, NULL, '2026-11-21 23:13:37.00511+00', '2026-11-21 23:13:37.046663+00', NULL, NULL);
-INSERT INTO public.threads VALUES ('stored', 'branched', '/', 4, 3, 4547161992623307740, '3a6a7c1cd87f4e5ab7541880bb0df38c', '24d167a221de41258062aad6cf8ef544', '{}', NULL, NULL, '2026-11-21 23:13:37.04789+00', '2026-11-21 23:13:37.05149+00', NULL, NULL);
-INSERT INTO public.threads VALUES ('stored', 'naïve/ключ/🔑', '/', 2, 1, 1252395358181264422, 'first: 1', NULL, '{}', NULL, NULL, '2026-11-21 23:13:37.057891+00', '2026-11-21 23:13:37.057891+00', NULL, NULL);
-INSERT INTO public.threads VALUES ('stored', 'deleted', '/', 2, 2, 4033657892952143508, NULL, NULL, '{}', NULL, NULL, '2026-11-21 23:13:37.060452+00', '2026-11-21 23:13:37.060452+00', NULL, '2026-11-21 23:13:37.062667+00');
-INSERT INTO public.threads VALUES ('stored', 'forked', '/', 2, 1, 1808298094868570920, '6cfb57bbf58949aab5ab4025bae0852b', NULL, '{}', 'branched', 1, '2026-11-21 23:13:37.071154+00', '2026-11-21 23:13:37.071154+00', NULL, NULL);
+INSERT INTO public.threads VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 'stored', 'long', '/', 13, 12, 12, 117949925834767819, '1k0ydcq7rqgx21bt89', '1k0ydcq7pbn61dck9w', '{}', NULL, NULL, '2026-11-23 15:35:54.066807+00', '2026-11-23 15:35:54.350385+00', '2026-11-23 15:35:54+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 'stored', 'branched', '/', 4, 3, 3, 1413419205874506998, '1k0ydcq9psbdt4gbnz', '1k0ydcq87a9q931t6r', '{}', NULL, NULL, '2026-11-23 15:35:54.358781+00', '2026-11-23 15:35:54.413926+00', '2026-11-23 15:35:54+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('d0e27149-e8db-8dcd-ac8a-a8ffd9d1cb5c', 'stored', 'naïve/ключ/🔑', '/', 2, 1, 1, 1600387022454643119, 'first: 1', NULL, '{}', NULL, NULL, '2026-11-23 15:35:54.446544+00', '2026-11-23 15:35:54.446544+00', '2026-11-23 15:35:54+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('18392701-2940-8292-a58f-ae9c25e24687', 'stored', 'deleted', '/', 2, 2, 0, 447675025984675775, NULL, NULL, '{}', NULL, NULL, '2026-11-23 15:35:54.463021+00', '2026-11-23 15:35:54.463021+00', '2026-11-23 15:35:54+00', NULL, '2026-11-23 15:35:54.47356+00', NULL);
+INSERT INTO public.threads VALUES ('9eb40f83-292d-8fb5-9a5f-774ce8a55bc0', 'stored', 'forked', '/', 2, 1, 1, 3957698948056204941, '1k0ydcq80y7rmjd17s', NULL, '{}', 'branched', 1, '2026-11-23 15:35:54.538526+00', '2026-11-23 15:35:54.538526+00', '2026-11-23 15:35:54+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 'stored', 'long', '/graph/sub/', 12, 10, 10, 2645444285640799045, 'nested 9', 'nested 8', '{}', NULL, NULL, '2026-11-23 15:35:54.667873+00', '2026-11-23 15:35:54.761002+00', '2026-11-23 15:35:54+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 'stored', 'long', '/log/', 4, 1, 0, 241928562673396464, NULL, NULL, '{}', NULL, NULL, '2026-11-23 15:35:54.783987+00', '2026-11-23 15:35:54.783987+00', '2026-11-23 15:35:54+00', NULL, NULL, NULL);
 
 
 --
@@ -244,7 +291,7 @@ ALTER TABLE ONLY public.memalchemy_version
 --
 
 ALTER TABLE ONLY public.checkpoints
-    ADD CONSTRAINT pk_checkpoints PRIMARY KEY (tenant, thread_id, namespace, checkpoint_id);
+    ADD CONSTRAINT pk_checkpoints PRIMARY KEY (log_id, seq);
 
 
 --
@@ -252,7 +299,7 @@ ALTER TABLE ONLY public.checkpoints
 --
 
 ALTER TABLE ONLY public.deltas
-    ADD CONSTRAINT pk_deltas PRIMARY KEY (tenant, thread_id, namespace, seq);
+    ADD CONSTRAINT pk_deltas PRIMARY KEY (log_id, seq);
 
 
 --
@@ -276,15 +323,15 @@ ALTER TABLE ONLY public.store_items
 --
 
 ALTER TABLE ONLY public.threads
-    ADD CONSTRAINT pk_threads PRIMARY KEY (tenant, thread_id, namespace);
+    ADD CONSTRAINT pk_threads PRIMARY KEY (log_id);
 
 
 --
--- Name: checkpoints uq_checkpoints_tenant_thread_id_namespace_seq; Type: CONSTRAINT; Schema: public; Owner: -
+-- Name: checkpoints uq_checkpoints_log_id_checkpoint_id; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
 ALTER TABLE ONLY public.checkpoints
-    ADD CONSTRAINT uq_checkpoints_tenant_thread_id_namespace_seq UNIQUE (tenant, thread_id, namespace, seq);
+    ADD CONSTRAINT uq_checkpoints_log_id_checkpoint_id UNIQUE (log_id, checkpoint_id);
 
 
 --
@@ -295,17 +342,24 @@ CREATE INDEX ix_checkpoints_meta ON public.checkpoints USING gin (meta jsonb_pat
 
 
 --
+-- Name: ix_checkpoints_rests_on; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX ix_checkpoints_rests_on ON public.checkpoints USING btree (log_id, rests_on) WHERE (rests_on IS NOT NULL);
+
+
+--
 -- Name: ix_checkpoints_run_id; Type: INDEX; Schema: public; Owner: -
 --
 
-CREATE INDEX ix_checkpoints_run_id ON public.checkpoints USING btree (tenant, run_id, thread_id) WHERE (run_id IS NOT NULL);
+CREATE INDEX ix_checkpoints_run_id ON public.checkpoints USING btree (tenant, run_id) WHERE (run_id IS NOT NULL);
 
 
 --
 -- Name: ix_deltas_base_seq; Type: INDEX; Schema: public; Owner: -
 --
 
-CREATE INDEX ix_deltas_base_seq ON public.deltas USING btree (tenant, thread_id, namespace, base_seq) WHERE (base_seq IS NOT NULL);
+CREATE INDEX ix_deltas_base_seq ON public.deltas USING btree (log_id, base_seq) WHERE (base_seq IS NOT NULL);
 
 
 --
@@ -330,6 +384,13 @@ CREATE INDEX ix_store_items_expires_at ON public.store_items USING btree (expire
 
 
 --
+-- Name: ix_store_items_search; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX ix_store_items_search ON public.store_items USING gin ((((to_tsvector('simple'::regconfig, COALESCE(search_text, ''::text)) || to_tsvector('simple'::regconfig, COALESCE(field_terms, ''::text))) || array_to_tsvector(ARRAY[(((chr(31) || (tenant)::text) || chr(31)) || (namespace)::text)]))));
+
+
+--
 -- Name: ix_store_items_tenant_namespace_updated_at_key; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -344,17 +405,31 @@ CREATE INDEX ix_threads_expires_at ON public.threads USING btree (expires_at) WH
 
 
 --
--- Name: ix_threads_tenant_namespace_thread_id; Type: INDEX; Schema: public; Owner: -
+-- Name: ix_threads_tenant_active_at; Type: INDEX; Schema: public; Owner: -
 --
 
-CREATE INDEX ix_threads_tenant_namespace_thread_id ON public.threads USING btree (tenant, namespace, thread_id);
+CREATE INDEX ix_threads_tenant_active_at ON public.threads USING btree (tenant, active_at);
+
+
+--
+-- Name: ix_threads_tenant_namespace_active_at; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX ix_threads_tenant_namespace_active_at ON public.threads USING btree (tenant, namespace, active_at);
+
+
+--
+-- Name: ix_threads_tenant_thread_id_namespace; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX ix_threads_tenant_thread_id_namespace ON public.threads USING btree (tenant, thread_id, namespace);
 
 
 --
 -- Name: uq_deltas_entry_key; Type: INDEX; Schema: public; Owner: -
 --
 
-CREATE UNIQUE INDEX uq_deltas_entry_key ON public.deltas USING btree (tenant, entry_key, thread_id, namespace) WHERE (entry_key IS NOT NULL);
+CREATE UNIQUE INDEX uq_deltas_entry_key ON public.deltas USING btree (entry_key, log_id) WHERE (entry_key IS NOT NULL);
 
 
 --
@@ -362,7 +437,7 @@ CREATE UNIQUE INDEX uq_deltas_entry_key ON public.deltas USING btree (tenant, en
 --
 
 ALTER TABLE ONLY public.checkpoints
-    ADD CONSTRAINT fk_checkpoints_threads FOREIGN KEY (tenant, thread_id, namespace) REFERENCES public.threads(tenant, thread_id, namespace) ON DELETE CASCADE;
+    ADD CONSTRAINT fk_checkpoints_threads FOREIGN KEY (log_id) REFERENCES public.threads(log_id) ON DELETE CASCADE;
 
 
 --
@@ -370,7 +445,7 @@ ALTER TABLE ONLY public.checkpoints
 --
 
 ALTER TABLE ONLY public.deltas
-    ADD CONSTRAINT fk_deltas_threads FOREIGN KEY (tenant, thread_id, namespace) REFERENCES public.threads(tenant, thread_id, namespace) ON DELETE CASCADE;
+    ADD CONSTRAINT fk_deltas_threads FOREIGN KEY (log_id) REFERENCES public.threads(log_id) ON DELETE CASCADE;
 
 
 --

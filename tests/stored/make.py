@@ -9,12 +9,16 @@ writes, for the revision that this checkout migrates to,
     REVISION.oracle.sql       INSERTs into tables that the revision's own script makes; made from
                               the SQLite file's rows and NOT RUN ON A SERVER
     REVISION.json             what is in all three: what a test may expect after an upgrade
+
+and, if these are there already,
+
     REVISION.code.zip         this checkout's package, as a wheel lays it out: the processes that
                               are still running when the next revision comes
 
-Run it in the commit before the one that adds a revision, while the checkout still writes the old
-schema, and commit the files with the new revision. A stored database is never made again: it
-is what a release wrote.
+Run it once when a revision is new: that its own release reads what it wrote is tested from then on.
+Run it again in the commit before the one that adds the next revision, while the checkout still
+writes the old schema, and commit the code with the new revision. Once it is released a stored
+database is never made again: it is what a release wrote.
 
 Needs the test dependencies (a PostgreSQL from a wheel, with pg_dump), or POSTGRES_URL.
 """
@@ -30,6 +34,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +43,14 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "migrations")]
 
 from programs import postgres_program  # noqa: E402
 
-from memalchemy import Checkpointer, Database, migrate  # noqa: E402
+from memalchemy import Checkpointer, Database, Store, ThreadLog, migrate  # noqa: E402
+from memalchemy.codec import vectors  # noqa: E402
+from memalchemy.column_types import UtcDateTime, Vector  # noqa: E402
 from memalchemy.schema import Base  # noqa: E402
 from servers import Postgres, postgres_server  # noqa: E402
 
 TENANT = "stored"
+NESTED = ("graph", "sub")
 CODE_MIGRATIONS = "memalchemy/migrations"
 
 
@@ -55,8 +63,25 @@ def conversation(steps: int) -> list[dict[str, Any]]:
     return [{"messages": messages[: step + 1], "step": step} for step in range(steps)]
 
 
+WRITES = [["channel", {"said": "first"}], ["other", [1, 2]]]
+ENTRIES = [{"role": "user", "content": "A zebra?"}, "plain text", ["a", "list"]]
+SPACE = ["users", "naïve/~"]
+ITEMS = [
+    {
+        "key": "ada",
+        "value": {"likes": "giraffes", "age": 36},
+        "meta": {"n": 1},
+        "vector": [1.0, 0.5],
+    },
+    {"key": "", "value": ["no", "key"], "meta": {}, "vector": [-0.25, 3.0]},
+    {"key": "ключ/🔑", "value": "no vector", "meta": {"nested": {"a": [1, None]}}, "vector": None},
+]
+
+
 async def fill(db: Database) -> dict[str, Any]:
-    """Threads with deltas, a branch, a fork, metadata, text, ids of every kind, and a tombstone."""
+    """Threads with deltas, a branch, a fork, metadata, text, ids of every kind, and a tombstone; a
+    log in a namespace with pending writes, a log of entries, and items with vectors.
+    """
     checkpointer = Checkpointer(db)
     expected: dict[str, Any] = {"tenant": db.tenant, "threads": {}, "deleted": ["deleted"]}
 
@@ -75,6 +100,24 @@ async def fill(db: Database) -> dict[str, Any]:
     await checkpointer.delete("deleted")
     await checkpointer.fork("branched", root, new_thread_id="forked")
     expected["threads"]["forked"] = {root: {"path": ["root"]}}
+
+    nested = Checkpointer(db, namespace=NESTED, radix=8)
+    below = None
+    states = conversation(10)
+    for step, state in enumerate(states):
+        parent = {"parent_id": below, "rests_on_parent": True} if below else {}
+        below = await nested.save(state, "long", f"nested {step}", run_id="run", **parent)
+    await nested.put_writes([tuple(write) for write in WRITES], "long", "nested 9", "task")
+    expected["nested"] = {f"nested {step}": state for step, state in enumerate(states)}
+    expected["writes"] = WRITES
+
+    await ThreadLog(db).append("long", ENTRIES, keys=["first", None, "third"])
+    expected["entries"] = ENTRIES
+
+    store = Store(db)
+    for item in ITEMS:
+        await store.put(SPACE, item["key"], item["value"], item["meta"], embedding=item["vector"])
+    expected |= {"space": SPACE, "items": ITEMS}
     return expected
 
 
@@ -124,21 +167,29 @@ def make_oracle(source: Path, target: Path) -> None:
     connection = sqlite3.connect(source)
     for table in migrate.TABLES:
         # Not `*`: SQLite's tables have a rowid that is no column elsewhere.
-        names = list(Base.metadata.tables[table].columns.keys())
-        listed = ", ".join(f'"{name}"' for name in names)
-        rows = connection.execute(f"SELECT {listed} FROM {table} WHERE tenant <> '~'")
-        for row in rows:
-            values = ", ".join(map(_oracle_literal, names, row))
-            lines += [f"INSERT INTO {table} ({', '.join(names)}) VALUES ({values})", "/"]
+        columns = list(Base.metadata.tables[table].columns)
+        listed = ", ".join(f'"{column.name}"' for column in columns)
+        # Beside a vector type nothing counts changes.
+        ours = "tenant <> '~' AND namespace NOT LIKE '/~%'" if table == "store_items" else "1 = 1"
+        for row in connection.execute(f"SELECT {listed} FROM {table} WHERE {ours}"):
+            values = ", ".join(map(_oracle_literal, columns, row))
+            names = ", ".join(column.name for column in columns)
+            lines += [f"INSERT INTO {table} ({names}) VALUES ({values})", "/"]
     connection.close()
     # SQL*Plus takes no longer line, and at an empty one a statement ends.
     assert all(0 < len(line) < 2500 and "\n" not in line for line in lines)
     target.write_text("\n".join([*lines, "COMMIT", "/", ""]))
 
 
-def _oracle_literal(name: str, value: Any) -> str:
+def _oracle_literal(column: Any, value: Any) -> str:
+    name = column.name
     if value is None:
         return "NULL"
+    if isinstance(column.type, UtcDateTime):
+        time = datetime.fromtimestamp(value // 10**6, UTC) + timedelta(microseconds=value % 10**6)
+        return f"TIMESTAMP '{time:%Y-%m-%d %H:%M:%S.%f}'"
+    if isinstance(column.type, Vector):
+        return f"TO_VECTOR('{vectors.from_bytes(value).tolist()}')"
     if isinstance(value, (int, float)):
         return str(value)
     if isinstance(value, bytes):
@@ -146,10 +197,8 @@ def _oracle_literal(name: str, value: Any) -> str:
         assert len(value) <= 1900, f"{name}: {len(value)} bytes do not fit in a literal"
         return f"HEXTORAW('{value.hex().upper()}')"
     assert len(value.encode()) <= 3900, f"{name}: too long for a literal"
-    if name.endswith("_at"):
-        return f"TIMESTAMP '{value}'"
-    text = value.replace("'", "''")
-    if value.isascii():
+    if value.isascii() and value.isprintable():
+        text = value.replace("'", "''")
         return f"'{text}'"
     units = memoryview(value.encode("utf-16-be")).cast("B")
     escaped = "".join(f"\\{units[i]:02X}{units[i + 1]:02X}" for i in range(0, len(units), 2))
@@ -176,14 +225,14 @@ def main() -> None:
     revision = migrate.head()
     sqlite_file = HERE / f"{revision}.db"
     if sqlite_file.exists():
-        raise SystemExit(f"{sqlite_file.name} is there already, as a release wrote it")
+        make_code(HERE / f"{revision}.code.zip")
+        return
     expected = {"sqlite": make_sqlite(sqlite_file)}
     with postgres_server() as server:
         expected["postgresql"] = make_postgresql(server, HERE / f"{revision}.postgresql.sql")
     make_oracle(sqlite_file, HERE / f"{revision}.oracle.sql")
     text = json.dumps(expected, indent=1, ensure_ascii=False)
     (HERE / f"{revision}.json").write_text(text + "\n")
-    make_code(HERE / f"{revision}.code.zip")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from memalchemy.schema import (
     StoreItemRow,
     ThreadRow,
 )
-from memalchemy.search.counting import COUNTERS
+from memalchemy.search.cache_versions import COUNTERS
 
 TABLES = (ThreadRow, CheckpointRow, DeltaRow, StoreItemRow, EmbeddingRow)
 WHEN = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memalchemy import Checkpointer, Database, KeyMissing, Store
-from memalchemy.codec.sealing import generate_key
+from memalchemy.codec.encryption import generate_key
 from memalchemy.transfer import copy
 
 KEY = generate_key()

@@ -12,7 +12,7 @@ from sqlalchemy import select, update
 
 from memalchemy import Conflict, Database, Store
 from memalchemy.schema import StoreItemRow
-from memalchemy.search.counting import COUNTERS
+from memalchemy.search.cache_versions import COUNTERS
 from memalchemy.transfer import copy
 
 NOTES = ("notes", "a/b")
@@ -80,7 +80,7 @@ async def test_each_database_counts_the_changes_of_its_vectors_for_itself(
     await copy(source, target)
 
     for db in (source, target):
-        assert await counters(db) == (2 if db.dialect.counts_vector_changes else 0)
+        assert await counters(db) == (2 if db.dialect.vectors.counts_changes else 0)
 
 
 async def test_a_search_on_the_target_sees_what_every_later_copy_brings(

@@ -18,9 +18,10 @@ from memalchemy.transfer import copy
 COPIER = """
 import asyncio, os, signal, sys
 from memalchemy import Database
-from memalchemy.transfer import copy, copying
+from memalchemy.maintenance import copy as copying
+from memalchemy.transfer import copy
 
-copying.LISTED = 20
+copying.PAGE = 20
 stop, told = int(sys.argv[3]), 0
 
 def progress(report):

@@ -1,6 +1,7 @@
-"""The command line. It calls the public API and prints; the library's logic is not here.
+"""The command line: it parses options, calls the library and prints the result.
 
-This file imports nothing that takes time: from its first line on, Ctrl-C has an answer.
+`app` lists the commands, ``commands/`` has each of them. This module imports nothing slow, so that
+Ctrl-C is handled from the first moment.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from memalchemy.cli import ctrl_c
 
 
 def main() -> None:
-    """The entry point of the ``memalchemy`` command."""
-    ctrl_c.take_over()
+    """Run the ``memalchemy`` command."""
+    ctrl_c.install_handler()
     try:
-        with ctrl_c.answered():
+        with ctrl_c.exit_on_interrupt():
             from memalchemy.cli.app import app
 
             for stream in (sys.stdout, sys.stderr):
@@ -23,4 +24,4 @@ def main() -> None:
                     reconfigure(errors="backslashreplace")
             app(prog_name="memalchemy")
     finally:
-        ctrl_c.leave()
+        ctrl_c.restore_default()

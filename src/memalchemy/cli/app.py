@@ -1,116 +1,127 @@
-"""All commands under one roof.
+"""The ``memalchemy`` program: its commands, in the order in which the help lists them.
 
-Everything heavy is imported by the command that needs it.
+Commands import slow modules, such as SQLAlchemy, in their functions: the help appears at once.
 """
 
 from __future__ import annotations
 
+from inspect import Parameter
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from memalchemy._version import __version__
-from memalchemy.cli import (
-    ctrl_c,
+from memalchemy.cli import ctrl_c, exit_codes
+from memalchemy.cli.command import add_group, set_parameters
+from memalchemy.cli.commands import (
+    backup,
+    copy,
+    delete,
     demo,
-    exits,
-    finding,
-    importing,
-    indexes,
-    keeping,
+    export,
+    forget,
+    fork,
+    import_,
+    index,
+    inspect,
     keys,
     log,
-    looking,
-    moving,
-    retention,
-    serving,
-    verifying,
+    prune,
+    schema,
+    search,
+    serve,
+    stats,
+    store,
+    vacuum,
+    verify,
 )
-from memalchemy.cli import schema as schema_commands
-from memalchemy.cli import store as store_commands
-from memalchemy.cli.command import (
-    Common,
-    DbOption,
-    JsonOption,
-    KeysFileOption,
-    NoColorOption,
-    PlaintextOption,
-    ReadableOption,
-    SchemaOption,
-    TenantOption,
-)
+from memalchemy.cli.options import CommonOptions
 
 
-class Commands(TyperGroup):
-    """All commands; a Ctrl-C that no command was there to answer is answered here."""
+class InterruptibleGroup(TyperGroup):
+    """All commands; handles a Ctrl-C while the options are parsed."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        with ctrl_c.answered():
+        with ctrl_c.exit_on_interrupt():
             return super().make_context(*arguments, **options)
 
     def invoke(self, context: Any) -> Any:
-        with ctrl_c.answered():
+        with ctrl_c.exit_on_interrupt():
             return super().invoke(context)
 
 
 app = typer.Typer(
     name="memalchemy",
-    cls=Commands,
+    cls=InterruptibleGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     epilog="\b\nExit codes:\n"
-    + "\n".join(f"  {code:<4} {meaning}" for code, meaning in exits.MEANING.items())
+    + "\n".join(f"  {code:<4} {meaning}" for code, meaning in exit_codes.MEANINGS.items())
     + "\n\n\b\nExample:\n  memalchemy demo",
 )
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"memalchemy {__version__}")
         raise typer.Exit
 
 
-@app.callback()
-def common(
-    context: typer.Context,
-    db: DbOption = None,
-    tenant: TenantOption = None,
-    schema: SchemaOption = None,
-    keys_file: KeysFileOption = None,
-    readable: ReadableOption = None,
-    allow_plaintext: PlaintextOption = False,
-    as_json: JsonOption = False,
-    no_color: NoColorOption = False,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
-    ] = False,
-) -> None:
+def _read_common_options(typer_context: typer.Context, version: bool, **values: Any) -> None:
     """One SQL schema for everything an agent remembers.
 
     The options below may stand before a command or after it.
     """
-    context.obj = Common(
-        db, tenant, schema, keys_file, readable, allow_plaintext, as_json, no_color
-    )
+    typer_context.obj = CommonOptions(**values)
 
 
-for room in (
-    demo,
-    schema_commands,
-    importing,
-    finding,
-    looking,
-    keeping,
-    retention,
-    moving,
-    verifying,
-    keys,
-    store_commands,
-    log,
-    indexes,
-    serving,
+_VERSION = Parameter(
+    "version",
+    Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+        ),
+    ],
+)
+set_parameters(_read_common_options, [*CommonOptions.parameters(), _VERSION])
+app.callback()(_read_common_options)
+
+for command in (
+    demo.demo,
+    schema.upgrade,
+    schema.downgrade,
+    schema.check,
+    schema.current,
+    schema.grants,
+    schema.distribute,
+    import_.import_,
+    export.export,
+    inspect.threads,
+    inspect.history,
+    inspect.show,
+    inspect.diff,
+    search.search,
+    stats.stats,
+    fork.fork,
+    delete.delete,
+    forget.forget,
+    prune.prune,
+    vacuum.vacuum,
+    backup.backup,
+    copy.copy,
+    verify.verify,
+    keys.generate_key,
+    keys.rotate_keys,
+    serve.serve,
 ):
-    room.register(app)
+    command.add_to(app)
+
+add_group(app, "store", "Read and write items of the store.", store.COMMANDS)
+add_group(app, "log", "Read logs of entries, such as conversations.", log.COMMANDS)
+add_group(app, "index", "Manage vector indexes.", index.COMMANDS)

@@ -1,243 +1,110 @@
-"""What all commands share: the common options, the database, errors as one line and a code.
-
-A command is an async function of an `Invocation` and its own options. `command` adds the common
-options, so they can be given before the command's name or after it.
-"""
+"""Commands: async functions of a `Context` and their options, run with one kind of error report."""
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, get_type_hints
 
 import typer
 
-from memalchemy.cli import ctrl_c, exits, secrets
-from memalchemy.cli.terminal import Terminal
-from memalchemy.errors import DatabaseUnreachable, MemalchemyError
+from memalchemy.cli import ctrl_c
+from memalchemy.cli.context import Context
+from memalchemy.cli.exit_codes import OK, USAGE, exit_code
+from memalchemy.cli.options import CommonOptions
+from memalchemy.errors import MemalchemyError
 
-if TYPE_CHECKING:
-    from memalchemy import Checkpointer, Database
-
-URL_VARIABLE = "MEMALCHEMY_URL"
-
-DbOption = Annotated[
-    str | None,
-    typer.Option("--db", metavar="URL", help=f"The database. [env: {URL_VARIABLE}]"),
-]
-TenantOption = Annotated[
-    str | None, typer.Option("--tenant", metavar="NAME", help="Whose memory. [default: default]")
-]
-SchemaOption = Annotated[
-    str | None,
-    typer.Option("--schema", metavar="NAME", help="The schema that holds the tables."),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
-NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colours, no styles.")]
-KeysFileOption = Annotated[
-    str | None,
-    typer.Option(
-        "--keys-file",
-        metavar="FILE",
-        help="Keys of an encrypted database, one a line, the first encrypts. "
-        f"[env: {secrets.KEYS_VARIABLE}, between commas]",
-    ),
-]
-ReadableOption = Annotated[
-    str | None,
-    typer.Option(
-        "--readable",
-        metavar="WHAT",
-        help="What is stored unencrypted beside it: text,fields,vectors.",
-    ),
-]
-PlaintextOption = Annotated[
-    bool, typer.Option("--allow-plaintext", help="Read what is not encrypted, too.")
-]
-
-COMMON: dict[str, tuple[Any, Any]] = {
-    "db": (DbOption, None),
-    "tenant": (TenantOption, None),
-    "schema": (SchemaOption, None),
-    "keys_file": (KeysFileOption, None),
-    "readable": (ReadableOption, None),
-    "allow_plaintext": (PlaintextOption, False),
-    "as_json": (JsonOption, False),
-    "no_color": (NoColorOption, False),
-}
+CommandFunction = Callable[..., Awaitable[int | None]]
 
 
 @dataclass(frozen=True)
-class Common:
-    """The common options, from before or after the command's name."""
+class Command:
+    """A command: its name, the function that runs it, and the example in its help.
 
-    db: str | None = None
-    tenant: str | None = None
-    schema: str | None = None
-    keys_file: str | None = None
-    readable: str | None = None
-    allow_plaintext: bool = False
-    as_json: bool = False
-    no_color: bool = False
+    The function takes a `Context` and the command's own options, and may return an exit code. Its
+    docstring is the help text.
+    """
 
-    def with_options(self, given: dict[str, Any]) -> Common:
-        """These options under those *given* after the command's name."""
-        after = {k: v for k, v in given.items() if v is not None and v is not False}
-        return replace(self, **after)
+    name: str
+    function: CommandFunction
+    example: str
+    own_tenant: bool = False
+    """The command has a ``--tenant`` of its own; the common one stands before the command."""
 
+    def add_to(self, app: typer.Typer) -> None:
+        """Add the command, with its own options and the common ones, to *app*."""
+        types = get_type_hints(self.function, include_extras=True)
+        own = [
+            parameter.replace(annotation=types[name], kind=inspect.Parameter.KEYWORD_ONLY)
+            for name, parameter in inspect.signature(self.function).parameters.items()
+            if types[name] is not Context
+        ]
+        common = [
+            parameter
+            for parameter in CommonOptions.parameters()
+            if not (self.own_tenant and parameter.name == "tenant")
+        ]
 
-class Invocation:
-    """What one command works with."""
+        def run(typer_context: typer.Context, **values: Any) -> None:
+            after_name = {parameter.name: values.pop(parameter.name) for parameter in common}
+            before_name = typer_context.obj or CommonOptions()
+            raise typer.Exit(_run(self.function, before_name.override(after_name), values))
 
-    def __init__(self, common: Common) -> None:
-        self.common = common
-        self.terminal = Terminal(as_json=common.as_json, no_color=common.no_color)
-        self.as_json = common.as_json
-
-    @property
-    def url(self) -> str:
-        """The database that was named."""
-        url = self.common.db or os.environ.get(URL_VARIABLE)
-        if not url:
-            raise exits.UsageProblem(
-                f"no database was named; give --db URL or set {URL_VARIABLE}, "
-                "for example --db sqlite:///agent.db"
-            )
-        return url
-
-    @property
-    def tenant(self) -> str:
-        return "default" if self.common.tenant is None else self.common.tenant
-
-    def database(
-        self, *, migrate: Literal["auto", "check", "off"] = "check", create: bool = False
-    ) -> Database:
-        """The database that was named. Only with *create* may a SQLite file come into being."""
-        from memalchemy.database.url import parse
-
-        db = self.unopened(migrate=migrate)
-        path = parse(self.url).path
-        if db.dialect.single_writer and path is None:
-            raise exits.UsageProblem(
-                "a database in memory ends with the command; name a file, as sqlite:///agent.db"
-            )
-        if path is not None and not create and not Path(path).exists():
-            raise DatabaseUnreachable(
-                f"there is no file {path}. `memalchemy upgrade` and `memalchemy import` create it."
-            )
-        return db
-
-    def target(self, *, dry_run: bool) -> Database:
-        """What is imported into: made if it is not there, unless this is a *dry_run*."""
-        from memalchemy import Database
-        from memalchemy.database.url import parse
-
-        path = parse(self.url).path
-        if dry_run and path is not None and not Path(path).exists():
-            return Database("sqlite://")  # as empty as the file that is not there
-        return self.database(migrate="check" if dry_run else "auto", create=True)
-
-    def unopened(self, *, migrate: Literal["auto", "check", "off"] = "off") -> Database:
-        """The database that was named, to ask what needs no connection."""
-        from memalchemy import Database
-
-        with asking_for_sense():
-            return Database(
-                self.url,
-                tenant=self.tenant,
-                schema=self.common.schema,
-                migrate=migrate,
-                keys=secrets.keys_of(self.common.keys_file),
-                readable=[what for what in (self.common.readable or "").split(",") if what],
-                allow_plaintext=self.common.allow_plaintext,
-            )
-
-    def checkpointer(self, db: Database, namespace: Iterable[str] = ()) -> Checkpointer:
-        from memalchemy import Checkpointer
-
-        return Checkpointer(db, namespace=namespace)
+        run.__doc__ = self.function.__doc__
+        set_parameters(run, [*own, *common])
+        app.command(self.name, epilog=f"\b\nExample:\n  {self.example}")(run)
 
 
 def command(
-    app: typer.Typer, name: str, *, example: str, own_tenant: bool = False
-) -> Callable[[Callable[..., Awaitable[int | None]]], Callable[..., Awaitable[int | None]]]:
-    """Make an async function of an `Invocation` a command; it may return an exit code.
-
-    With *own_tenant* the command has a ``--tenant`` of its own meaning, and the common one goes
-    before the command's name.
-    """
-
-    def register(
-        function: Callable[..., Awaitable[int | None]],
-    ) -> Callable[..., Awaitable[int | None]]:
-        hints = get_type_hints(function, include_extras=True)
-        own = [
-            parameter.replace(annotation=hints[parameter.name])
-            for parameter in list(inspect.signature(function).parameters.values())[1:]
-        ]
-        shared = [
-            inspect.Parameter(
-                option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-            )
-            for option, (annotation, default) in COMMON.items()
-            if not (own_tenant and option == "tenant")
-        ]
-
-        def run(context: typer.Context, **values: Any) -> None:
-            given = {p.name: values.pop(p.name) for p in shared}
-            common = (context.obj or Common()).with_options(given)
-            raise typer.Exit(_run(function, Invocation(common), values))
-
-        first = inspect.Parameter(
-            "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
-        )
-        keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-        parameters = [first, *keywords, *shared]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in parameters}
-        run.__doc__ = function.__doc__
-        app.command(name, epilog=f"\b\nExample:\n  {example}")(run)
-        return function
-
-    return register
+    name: str, *, example: str, own_tenant: bool = False
+) -> Callable[[CommandFunction], Command]:
+    """Declare an async function to be the command *name*."""
+    return lambda function: Command(name, function, example, own_tenant)
 
 
-def _run(
-    function: Callable[..., Awaitable[int | None]],
-    invocation: Invocation,
-    values: dict[str, Any],
-) -> int:
-    async def work() -> int | None:
-        with ctrl_c.cancelling():
-            return await function(invocation, **values)
+def set_parameters(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:
+    """Give *function*, which takes ``typer_context`` and keywords, the options that Typer reads."""
+    first = inspect.Parameter(
+        "typer_context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
+    )
+    signature = inspect.Signature([first, *parameters])
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    function.__annotations__ = {
+        name: parameter.annotation for name, parameter in signature.parameters.items()
+    }
+
+
+def add_group(app: typer.Typer, name: str, help: str, commands: Sequence[Command]) -> None:
+    """Add *commands* to *app* as ``memalchemy NAME COMMAND``."""
+    group = typer.Typer(name=name, help=help, no_args_is_help=True, rich_markup_mode=None)
+    for one in commands:
+        one.add_to(group)
+    app.add_typer(group)
+
+
+def _run(function: CommandFunction, options: CommonOptions, values: dict[str, Any]) -> int:
+    """Run a command to its end and return its exit code; an error is one line on stderr."""
+    import asyncio
+
+    ctx = Context(options)
+
+    async def cancellable() -> int | None:
+        with ctrl_c.cancel_task_on_interrupt():
+            return await function(ctx, **values)
 
     try:
-        return asyncio.run(work()) or exits.OK
+        return asyncio.run(cancellable()) or OK
     except MemalchemyError as error:
-        invocation.terminal.note(f"error [{error.code}]: {error}")
-        return exits.exit_code(error)
+        ctx.terminal.print_note(f"error [{error.code}]: {error}")
+        return exit_code(error)
     except BrokenPipeError:
         # The reader of a pipe has gone; Python would complain again when it flushes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.OK
+        return OK
     except OSError as error:
-        # What the library meets is one of its own errors: this is the output.
-        invocation.terminal.note(f"error [MA-OUTPUT]: cannot write the output: {error.strerror}")
-        return exits.USAGE
-
-
-@contextmanager
-def asking_for_sense() -> Iterator[None]:
-    """Report a value that the library refuses as a mistake in the command."""
-    try:
-        yield
-    except MemalchemyError:
-        raise
-    except ValueError as error:
-        raise exits.UsageProblem(str(error)) from error
+        # The library translates its own failures, so this one is from writing the output.
+        ctx.terminal.print_note(f"error [MA-OUTPUT]: cannot write the output: {error.strerror}")
+        return USAGE

@@ -1,6 +1,6 @@
-"""Ctrl-C: the first one interrupts what runs, the second one ends the process wherever it is.
+"""Ctrl-C: the first one cancels the running command, the second one ends the process.
 
-This file imports nothing that takes time, so that Ctrl-C has an answer from the start.
+This module imports nothing slow, so that Ctrl-C is handled from the first moment.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from contextlib import contextmanager
 from typing import Any
 
 INTERRUPTED = 130
-"""The exit code, as shells have it."""
+"""Exit code of an interrupted command, the same as in shells."""
 
 
-def take_over() -> None:
-    """Let Ctrl-C raise a `KeyboardInterrupt` once; the next one ends the process by its signal.
+def install_handler() -> None:
+    """Raise `KeyboardInterrupt` at the first Ctrl-C; let the second one end the process.
 
-    Nothing is lost by that: what is being written is in a transaction. A second `KeyboardInterrupt`
-    would end as a traceback wherever the first one is being answered.
+    Ending the process loses nothing: every write is in a transaction. A second `KeyboardInterrupt`
+    would end in a traceback wherever the first one is being handled.
     """
     signal.signal(signal.SIGINT, _interrupt)
 
 
-def leave() -> None:
-    """Let any further Ctrl-C just end the process, while Python tears itself down."""
+def restore_default() -> None:
+    """Let the next Ctrl-C end the process at once, for example while Python shuts down."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextmanager
-def answered() -> Iterator[None]:
-    """End the process at a Ctrl-C: one line, and no traceback."""
+def exit_on_interrupt() -> Iterator[None]:
+    """Turn a `KeyboardInterrupt` into one line on stderr and exit code 130."""
     try:
         yield
     except KeyboardInterrupt:
@@ -40,24 +40,26 @@ def answered() -> Iterator[None]:
 
 
 @contextmanager
-def cancelling() -> Iterator[None]:
-    """Cancel the running task at a Ctrl-C, so that it ends its transactions and closes its files.
+def cancel_task_on_interrupt() -> Iterator[None]:
+    """Cancel the running task at a Ctrl-C, so that it rolls back and closes its files.
+
+    Does nothing where `install_handler` was not called: the surrounding program handles Ctrl-C.
 
     Raises:
-        KeyboardInterrupt: it was cancelled by that.
+        KeyboardInterrupt: a Ctrl-C cancelled the task.
     """
     if signal.getsignal(signal.SIGINT) is not _interrupt:
-        yield  # part of somebody else's program, who answers
+        yield
         return
     import asyncio
 
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    came = False
+    interrupted = False
 
     def cancel(number: int, frame: Any) -> None:
-        nonlocal came
-        came = True
-        leave()
+        nonlocal interrupted
+        interrupted = True
+        restore_default()
         assert task is not None
         loop.call_soon_threadsafe(task.cancel)
 
@@ -65,25 +67,28 @@ def cancelling() -> Iterator[None]:
     try:
         yield
     except asyncio.CancelledError:
-        if came:
+        if interrupted:
             raise KeyboardInterrupt from None
         raise
     finally:
-        if not came:
-            take_over()
+        if not interrupted:
+            install_handler()
 
 
 @contextmanager
-def at_once() -> Iterator[None]:
-    """Let Ctrl-C end a blocking read: to cancel a task takes a loop that runs."""
-    before = signal.signal(signal.SIGINT, _interrupt)
+def interrupt_blocking_read() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` out of a blocking read.
+
+    A task that blocks its event loop cannot be cancelled, so reads of stdin stand in this block.
+    """
+    previous = signal.signal(signal.SIGINT, _interrupt)
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGINT) is _interrupt:  # none came
-            signal.signal(signal.SIGINT, before)
+        if signal.getsignal(signal.SIGINT) is _interrupt:  # no Ctrl-C came
+            signal.signal(signal.SIGINT, previous)
 
 
 def _interrupt(number: int, frame: Any) -> None:
-    leave()
+    restore_default()
     raise KeyboardInterrupt

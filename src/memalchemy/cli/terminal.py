@@ -1,102 +1,103 @@
-"""What a command prints: tables for people, one JSON document for programs, messages on stderr.
-
-Ids, metadata and search hits are other people's text: nothing of it reaches a terminal that the
-terminal would obey, and nothing of it is taken for markup.
-"""
+"""Output of a command: tables for people, one JSON document for programs, notes on stderr."""
 
 from __future__ import annotations
 
-import base64
-import json
-import math
 import os
-import re
 import select
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict, is_dataclass
-from datetime import date, datetime
-from decimal import Decimal
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from memalchemy.cli import ctrl_c
-from memalchemy.contracts import Packed
+from memalchemy.cli.formatting import escape_controls, format_json
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress
+    from rich.console import Console, RenderableType
+    from rich.progress import Progress, TaskID
     from rich.text import Text
 
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_WIDE = 10_000
+_PIPE_WIDTH = 10_000
+"""Width of a table that is piped: its lines are not folded."""
+
+_BAR_WIDTH = 24
 
 
 class Terminal:
-    """Where one command's output goes."""
+    """Stdout and stderr of one command. With ``--json`` stdout takes one JSON document only."""
 
     def __init__(self, *, as_json: bool = False, no_color: bool = False) -> None:
-        self.as_json = as_json
+        self._as_json = as_json
         self._no_color = no_color
 
-    def document(self, value: Any) -> None:
-        """Print *value* as the one JSON document of this command."""
-        sys.stdout.write(pretty(value) + "\n")
+    def print_json(self, value: Any) -> None:
+        """Print *value* as a JSON document on stdout."""
+        sys.stdout.write(format_json(value) + "\n")
 
-    def say(self, line: str | Text = "", *, style: str | None = None) -> None:
-        """A line for people: on stdout, and on stderr where stdout is for a program."""
-        console = self._console(stderr=self.as_json)
-        console.print(
-            line if not isinstance(line, str) else safe(line, keep="\n"),
+    def print_raw(self, text: str) -> None:
+        """Print text for another program on stdout as it is, such as SQL."""
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+    def print(self, text: str | Text = "", *, style: str | None = None) -> None:
+        """Print text for people: on stdout, or with ``--json`` on stderr."""
+        self._console(stderr=self._as_json).print(
+            escape_controls(text, keep="\n") if isinstance(text, str) else text,
             style=style,
             markup=False,
             highlight=False,
             soft_wrap=True,
         )
 
-    def note(self, line: str) -> None:
-        """A message that is not part of the answer."""
-        sys.stderr.write(safe(line) + "\n")
+    def print_note(self, text: str) -> None:
+        """Print a note or an error on stderr; it is no part of the answer."""
+        sys.stderr.write(escape_controls(text) + "\n")
 
-    def raw(self, text: str) -> None:
-        """Text that is itself the answer, such as SQL."""
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    def print_table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Print a table for people, folded to the width of the terminal.
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Rows under headings; a heading that starts with ``>`` is a column of numbers."""
+        A heading that begins with ``>`` aligns its column right. Numbers and times are not folded.
+        """
         from rich import box
         from rich.table import Table
 
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
         for column in columns:
             right = column.startswith(">")
-            table.add_column(column.lstrip(">"), justify="right" if right else "left")
+            table.add_column(
+                column.removeprefix(">"),
+                justify="right" if right else "left",
+                no_wrap=right or column.endswith("(UTC)"),
+                overflow="fold",
+            )
+        console = self._console(stderr=self._as_json)
+        ascii_only = console.options.ascii_only
         for row in rows:
-            table.add_row(*(_cell(value) for value in row))
-        self._console(stderr=self.as_json).print(table)
+            table.add_row(*(_cell(value, ascii_only=ascii_only) for value in row))
+        console.print(table)
 
-    def progress(self) -> AbstractContextManager[Progress]:
-        """A progress bar on stderr; nothing where stderr is not a terminal."""
+    @contextmanager
+    def progress(self, description: str, total: int | None = None) -> Iterator[ProgressDisplay]:
+        """Show a progress bar on stderr during the block; nothing where stderr is no terminal."""
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
         from rich.progress import TimeRemainingColumn as Remaining
 
         console = self._console(stderr=True)
-        return Progress(
+        columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
             Remaining(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
         )
+        with Progress(
+            *columns, console=console, transient=True, disable=not console.is_terminal
+        ) as progress:
+            yield ProgressDisplay(progress, progress.add_task(description, total=total))
 
     def confirm(self, question: str) -> bool:
-        """Ask on stderr; anything but yes, the end of input included, is no."""
-        with ctrl_c.at_once():
-            sys.stderr.write(safe(question) + " [y/N] ")
+        """Ask on stderr; anything but yes is no, the end of the input included."""
+        with ctrl_c.interrupt_blocking_read():
+            sys.stderr.write(escape_controls(question) + " [y/N] ")
             sys.stderr.flush()
             _wait_for_input()
             return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -106,100 +107,60 @@ class Terminal:
 
         stream = sys.stderr if stderr else sys.stdout
         piped = not stream.isatty() and "COLUMNS" not in os.environ
+        width = _PIPE_WIDTH if piped else None
         if self._no_color:
-            return Console(file=stream, color_system=None, width=_WIDE if piped else None)
-        return Console(file=stream, width=_WIDE if piped else None)
+            return Console(file=stream, color_system=None, width=width)
+        return Console(file=stream, width=width)
 
 
-def _wait_for_input() -> None:
-    """Return when stdin has a line. A Ctrl-C just before a blocking read would not end the read."""
-    if os.name == "posix" and hasattr(sys.stdin, "fileno"):
-        with suppress(OSError):  # not a file at all: a program gave its input
-            while not select.select([sys.stdin], [], [], 0.2)[0]:
-                pass
+class ProgressDisplay:
+    """The progress bar of a running command."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress = progress
+        self._task = task
+
+    def update(self, done: int, total: int | None = None) -> None:
+        """Show that *done* of *total* is done; without *total* the last one stays."""
+        self._progress.update(self._task, completed=done, total=total)
+
+    def advance(self) -> None:
+        """Show that one more is done."""
+        self._progress.advance(self._task)
 
 
-def safe(text: str, *, keep: str = "") -> str:
-    """*text* with every character that a terminal would act on made visible."""
-    return _UNSAFE.sub(lambda m: m[0] if m[0] in keep and keep else _escape(m), text)
+@dataclass(frozen=True)
+class Bar:
+    """A cell of a table: a bar that fills the column if *value* is *largest*."""
+
+    value: int
+    largest: int
+
+    def render(self, *, ascii_only: bool) -> RenderableType:
+        """Return the bar of Rich, or hash signs where the output's encoding lacks its blocks."""
+        from rich import bar
+
+        largest = self.largest or 1
+        if ascii_only:
+            return "#" * round(_BAR_WIDTH * self.value / largest)
+        return bar.Bar(size=largest, begin=0, end=self.value, width=_BAR_WIDTH, color="cyan")
 
 
-def pretty(value: Any, *, indent: int | None = 2) -> str:
-    """*value* as JSON that reads well and is safe to print."""
-    text = json.dumps(readable(value), ensure_ascii=False, indent=indent, allow_nan=False)
-    return _UNSAFE_IN_JSON.sub(lambda m: f"\\u{ord(m[0]):04x}", text)
-
-
-def readable(value: Any) -> Any:
-    """*value* in JSON's types, for reading: a date as text, bytes as base64, a set as a list; of
-    what a framework has packed, what is in it, if it can be told.
-    """
-    if isinstance(value, dict):
-        return {str(key): readable(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [readable(item) for item in value]
-    if isinstance(value, (set, frozenset)):
-        return sorted((readable(item) for item in value), key=lambda item: json.dumps(item))
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, (datetime, date)):
-        return value.isoformat()
-    if isinstance(value, (UUID, Decimal)):
-        return str(value)
-    if isinstance(value, Packed):
-        return _unpacked(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return readable(asdict(value))
-    return value
-
-
-def _unpacked(value: Packed) -> Any:
-    from memalchemy.codec.packed import tree
-
-    found = tree(value)
-    if not isinstance(found, Packed):
-        return readable(found)
-    # Without bytes it is a format's way to say that there is nothing.
-    return {"format": value.format, "data": readable(value.data)} if value.data else None
-
-
-def size(number: float) -> str:
-    """A number of bytes for people."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(number) < 1000 or unit == "GB":
-            return f"{number:,.0f} {unit}" if unit == "B" else f"{number:,.1f} {unit}"
-        number /= 1000
-    raise AssertionError("unreachable")
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """How many, with the word for *one* or for *many*, which else ends in an s."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
-
-
-def when(moment: datetime) -> str:
-    """A time for people, in UTC."""
-    return moment.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def short(value: Any, width: int = 60) -> str:
-    """*value* on one line of at most *width* characters."""
-    text = value if isinstance(value, str) else pretty(value, indent=None)
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _cell(value: Any) -> Text:
+def _cell(value: Any, *, ascii_only: bool) -> RenderableType:
     from rich.text import Text
 
+    if isinstance(value, Bar):
+        return value.render(ascii_only=ascii_only)
     if isinstance(value, Text):
         return value
     if isinstance(value, int):
         return Text(f"{value:,}")
-    return Text("" if value is None else safe(str(value)))
+    return Text("" if value is None else escape_controls(str(value)))
 
 
-def _escape(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+def _wait_for_input() -> None:
+    """Wait until stdin has a line, in steps: a Ctrl-C just before a blocking read is lost."""
+    if os.name == "posix" and hasattr(sys.stdin, "fileno"):
+        with suppress(OSError):  # stdin is not a file, for example in a test
+            while not select.select([sys.stdin], [], [], 0.2)[0]:
+                pass

@@ -1,53 +1,60 @@
-"""States as bytes against a base: keep what is common, compress what is left.
+"""Encode a state as a snapshot, or as a delta: what differs from an earlier state, its base.
 
-Per top-level key, the new value is written as edits of the base's: bytes to keep, to drop and to
-add. The added bytes are compressed with zstd, with what they replace and 16 KB before it as a raw
-dictionary. Whole-state patch-from, key-level diffs, list diffs and chunk hashing each collapse on
-some shape of state; this does not, and it costs less than compressing the state once.
+For each top-level key the new value is written as edits of the base's value: bytes to keep, to drop
+and to add. The added bytes are compressed together; what they replace, and the 16 KB before it, are
+the dictionary. Whole-state patches, comparison of keys alone, list diffs and chunk hashing each
+failed on some shape of state. This did not, and costs less than compressing the state once.
 
-A wrong dictionary decodes silently to garbage, so every payload carries a checksum of the rebuilt
-state beside one of its own bytes (`seal`, `check_payload`, `check_state`).
+Formats:
 
-Payload of a snapshot: packed MessagePack, keys and values in turn. Payload of a delta: MessagePack
-of three things, the keys, the edits and the packed additions (see `encode_delta`). Packed: a byte
-that says how, and the bytes.
+- Snapshot: compressed MessagePack, a list of keys and values in turn.
+- Delta: MessagePack, a list of three: the keys, the edits, and the compressed additions. See
+  `encode_delta`.
+
+Neither the wrong base nor the wrong dictionary raises an error, so payloads are stored with a
+checksum of the state: see `memalchemy.codec.checksum`.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import ormsgpack
 
-from memalchemy.codec.packing import PLAIN, pack, unpack
-from memalchemy.codec.values import MAX_STATE_BYTES, UNREADABLE, Parts
+from memalchemy.codec.compression import TINY, compress, decompress
+from memalchemy.codec.values import MAX_STATE_BYTES, UNREADABLE, Parts, decode_key, encode_key
 from memalchemy.errors import Corrupt
 
+CODEC = "splice"
+"""The tag of this encoding, stored with each row so that the encoding can change."""
+
 CONTEXT = 16 * 1024
-"""Bytes of the base before an edit that serve as dictionary: neighbours of an edit look like it."""
+"""Bytes of the base before an edit that are part of the dictionary, because they look like it."""
 
 MAX_EDITS = 64
-"""For one value; the last takes in all that is left."""
+"""Edits of one value, at most; the last one replaces all that is left."""
 
 _CHUNK = 64 * 1024
 
-_SHORT = 64  # a short value is not worth an edit
-_LOOK = 32  # so many equal bytes after a difference, and the difference was a small one
-# So few may lie between two differences; of fewer, the step over eight bytes takes in both.
-_ALIKE = 6
-_ALIKE_TO_THE_END = 3  # or fewer, if nothing is left then
-# How a length in MessagePack changes, as bytes before and after: in place, or to another width.
-_STEPS: list[tuple[int, int]] = [
+_SHORT = 64
+"""Bytes below which a value is stored as a whole."""
+_LOOK_AHEAD = 32
+"""Equal bytes behind a small difference that are enough to resume there."""
+_MIN_EQUAL = 6
+"""Equal bytes that there have to be between two small differences."""
+_MIN_EQUAL_AT_END = 3
+"""The same, where the value ends behind them."""
+_SMALL_DIFFERENCES: list[tuple[int, int]] = [
     *((size, size) for size in (1, 2, 3, 4, 8)),
     *((1, 2), (1, 3), (2, 3), (3, 5)),
     *((2, 1), (3, 1), (3, 2), (5, 3)),
 ]
+"""Bytes dropped and added where a length in MessagePack changes: in place, or to another width."""
 
 
 class Edit(NamedTuple):
-    """Keep so many bytes of the old value, drop so many, add so many; the rest is kept."""
+    """Numbers of bytes of the old value to keep and then to drop, and of new bytes to add."""
 
     keep: int
     drop: int
@@ -55,21 +62,25 @@ class Edit(NamedTuple):
 
 
 def encode_snapshot(parts: Parts, level: int) -> bytes:
-    """A payload that stands alone."""
+    """Encode a state by itself."""
     flat: list[bytes] = []
     for key, value in parts.items():
-        flat.append(_spelled(key))
+        flat.append(encode_key(key))
         flat.append(value)
-    return pack(ormsgpack.packb(flat), level)
+    return compress(ormsgpack.packb(flat), level)
 
 
 def decode_snapshot(payload: bytes, limit: int = MAX_STATE_BYTES) -> Parts:
-    """The inverse of `encode_snapshot`; never inflates beyond *limit* bytes."""
-    # The lengths before keys and values come on top of what counts as the state.
-    body = unpack(payload, limit + limit // 16 + _CHUNK)
+    """Decode what `encode_snapshot` returned.
+
+    Raises:
+        Corrupt: *payload* is something else, or is of a state of more than *limit* bytes.
+    """
+    # The lengths of keys and values do not count as part of the state.
+    body = decompress(payload, limit + limit // 16 + _CHUNK)
     try:
         flat = ormsgpack.unpackb(body)
-        parts = {_key(k): v for k, v in zip(flat[::2], flat[1::2], strict=True)}
+        parts = {decode_key(k): v for k, v in zip(flat[::2], flat[1::2], strict=True)}
     except UNREADABLE as error:
         raise Corrupt("a stored snapshot cannot be read") from error
     if len(parts) * 2 != len(flat) or not all(type(v) is bytes for v in parts.values()):
@@ -78,11 +89,12 @@ def decode_snapshot(payload: bytes, limit: int = MAX_STATE_BYTES) -> Parts:
 
 
 def encode_delta(base: Comparison, new: Parts, level: int) -> bytes:
-    """A payload that rebuilds *new* from *base*.
+    """Encode *new* as what differs from *base*.
 
-    The keys are nil if they are the base's; else for each its place in the base, or the key itself.
-    The edits are one flat list: for each changed value its place, the number of its edits, and
-    three numbers for each; or its place, 0 and its length if it is short and new as a whole.
+    The keys are nil if they are those of the base. Otherwise each is its place in the base, or the
+    key itself. The edits are one flat list: for each changed value its place, the number of its
+    edits and three numbers for each edit; or, for a short value that is stored as a whole, its
+    place, 0 and its length.
     """
     recipe: list[int] = []
     added: list[bytes] = []
@@ -104,28 +116,30 @@ def encode_delta(base: Comparison, new: Parts, level: int) -> bytes:
             recipe += (keep, drop, add)
             at_old, at_new = at_old + keep, at_new + keep
             added.append(value[at_new : at_new + add])
-            if add > PLAIN:
+            if add > TINY:
                 dictionary.append(old[max(0, at_old - CONTEXT) : at_old + drop])
             at_old, at_new = at_old + drop, at_new + add
     keys: list[int | bytes] | None = None
     if list(new) != list(base.parts):
         places = {key: place for place, key in enumerate(base.parts)}
-        keys = [places[key] if key in places else _spelled(key) for key in new]
-    packed = pack(b"".join(added), level, b"".join(dictionary))
-    return ormsgpack.packb((keys, recipe, packed))
+        keys = [places[key] if key in places else encode_key(key) for key in new]
+    compressed = compress(b"".join(added), level, b"".join(dictionary))
+    return ormsgpack.packb((keys, recipe, compressed))
 
 
 def apply_deltas(base: Parts, payloads: Iterable[bytes], limit: int = MAX_STATE_BYTES) -> Parts:
-    """The inverse of `encode_delta`, for a chain; a value that no payload changes is *base*'s own.
+    """Rebuild a state from *base* and the payloads of a chain of deltas, each based on the last.
+
+    A value that no payload changes is the very object of *base*.
 
     Raises:
-        Corrupt: a payload is none, or not of its base, or builds more than *limit* bytes.
+        Corrupt: a payload is no delta or not of its base, or the state has more than *limit* bytes.
     """
     given = {key: _in_pieces(value) for key, value in base.items()}
     state = given
     try:
         for payload in payloads:
-            state = _applied(state, payload, limit)
+            state = _apply(state, payload, limit)
     except UNREADABLE as error:
         raise Corrupt("a stored delta does not fit its base") from error
     if sum(sum(map(len, value)) for value in state.values()) > limit:
@@ -137,18 +151,18 @@ def apply_deltas(base: Parts, payloads: Iterable[bytes], limit: int = MAX_STATE_
 
 
 Pieces = list[Any]
-"""A value as bytes and views of bytes: joined, a long one would be copied for every delta."""
+"""A value as bytes and views of bytes, because joining a long one copies it for every delta."""
 
 
 def _in_pieces(value: bytes) -> Pieces:
     return [value] if len(value) < _CHUNK else [memoryview(value)]
 
 
-def _applied(base: dict[str, Pieces], payload: bytes, limit: int) -> dict[str, Pieces]:
-    given, recipe, packed = ormsgpack.unpackb(payload)
+def _apply(base: dict[str, Pieces], payload: bytes, limit: int) -> dict[str, Pieces]:
+    given, recipe, compressed = ormsgpack.unpackb(payload)
     keys = list(base)
     if given is not None:
-        keys = [keys[k] if type(k) is int else _key(k) for k in given]
+        keys = [keys[k] if type(k) is int else decode_key(k) for k in given]
         if len({*keys}) != len(keys):
             raise Corrupt("a stored delta names a key twice")
     if recipe and (not {int}.issuperset(map(type, recipe)) or min(recipe) < 0):
@@ -158,7 +172,8 @@ def _applied(base: dict[str, Pieces], payload: bytes, limit: int) -> dict[str, P
     wanted = i = 0
     place = -1
     while i < len(recipe):
-        # Each value once and few edits for it: the dictionary cannot grow far beyond the state.
+        # Each value occurs once, with few edits: a damaged payload cannot build a dictionary much
+        # larger than the state.
         if recipe[i] <= place or recipe[i + 1] > MAX_EDITS:
             raise Corrupt("a stored delta has too many edits, or not in their order")
         place, count, i = recipe[i], recipe[i + 1], i + 2
@@ -175,10 +190,10 @@ def _applied(base: dict[str, Pieces], payload: bytes, limit: int) -> dict[str, P
         i += 3 * count
         wanted += _contexts(old, numbers, dictionary)
     if i > len(recipe):
-        raise Corrupt("a stored delta breaks off")
+        raise Corrupt("a stored delta ends too early")
     if wanted > limit:
         raise Corrupt("a stored delta claims more than the largest state")
-    body = unpack(packed, wanted, b"".join(dictionary))
+    body = decompress(compressed, wanted, b"".join(dictionary))
     if len(body) != wanted:
         raise Corrupt("a stored delta has the wrong length")
     changed: dict[str, Pieces] = {}
@@ -195,12 +210,12 @@ _NOTHING: Pieces = [b""]
 
 
 def _contexts(old: Pieces, numbers: list[int], dictionary: Pieces) -> int:
-    """Add what the edits' additions were compressed against; returns the additions' length."""
+    """Extend *dictionary* by the contexts of edits; return the length of what the edits add."""
     at = wanted = 0
     for j in range(0, len(numbers), 3):
         keep, drop, add = numbers[j : j + 3]
         at += keep
-        if add > PLAIN:
+        if add > TINY:
             dictionary += _between(old, max(0, at - CONTEXT), at + drop)
         at += drop
         wanted += add
@@ -210,7 +225,7 @@ def _contexts(old: Pieces, numbers: list[int], dictionary: Pieces) -> int:
 
 
 def _edited(old: Pieces, numbers: list[int], body: bytes, taken: int) -> tuple[Pieces, int]:
-    """The new value, and how much of *body* has been used up."""
+    """Apply edits to a value; return the result and the position in *body* behind its additions."""
     new: Pieces = []
     at = 0
     for j in range(0, len(numbers), 3):
@@ -227,7 +242,7 @@ def _edited(old: Pieces, numbers: list[int], body: bytes, taken: int) -> tuple[P
 
 
 def _between(value: Pieces, low: int, high: int) -> Pieces:
-    """The bytes from *low* to *high*."""
+    """Return the bytes of a value from *low* to *high*."""
     if len(value) == 1:
         return [value[0][low:high]]
     found: Pieces = []
@@ -242,26 +257,26 @@ def _between(value: Pieces, low: int, high: int) -> Pieces:
 
 
 class Comparison:
-    """A state that others are held against; each of their values is compared once."""
+    """A state that others are compared with; each of their values is compared once."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self._found: dict[str, tuple[bytes, list[Edit]]] = {}
 
     def edits(self, key: str, new: bytes) -> list[Edit]:
-        """What makes *new* of the value that the state has under *key*, or of nothing."""
+        """Return the edits that turn the state's value of *key*, or nothing, into *new*."""
         found = self._found.get(key)
         if found is None or found[0] is not new:
             found = self._found[key] = new, edits(self.parts.get(key, b""), new)
         return found[1]
 
     def adds(self, key: str, new: bytes) -> bytes:
-        """What *new* has beyond the state's own value, all in one."""
+        """Return the bytes that *new* has and the state's own value has not, joined."""
         return b"".join(new[low:high] for low, high in added(self.edits(key, new)))
 
 
 def added(changes: Iterable[Edit]) -> Iterator[tuple[int, int]]:
-    """The ranges of a new value that the old has not; an empty one where something was dropped."""
+    """Yield the ranges of a new value that edits add; an empty range where they only drop bytes."""
     at = 0
     for keep, _, add in changes:
         yield at + keep, at + keep + add
@@ -269,11 +284,11 @@ def added(changes: Iterable[Edit]) -> Iterator[tuple[int, int]]:
 
 
 def edits(old: bytes, new: bytes) -> list[Edit]:
-    """What makes *new* of *old*; empty if they are equal.
+    """Return the edits that turn *old* into *new*; none if they are equal.
 
-    An element that is added changes the length before its list, and of each container round it. So
-    after a difference the same bytes are looked for close by before all that is left becomes one
-    edit, less the common end.
+    An element that is added to a list changes the length before the list, and of each container
+    around it. So equal bytes are looked for closely behind each difference. Only where there are
+    none do all bytes up to the common end become one edit.
     """
     found: list[Edit] = []
     a = b = 0
@@ -281,7 +296,7 @@ def edits(old: bytes, new: bytes) -> list[Edit]:
         same = common_prefix(old, a, new, b)
         a, b = a + same, b + same
         left = min(len(old) - a, len(new) - b)
-        if left and len(found) < MAX_EDITS - 1 and (step := _small_step(old, a, new, b)):
+        if left and len(found) < MAX_EDITS - 1 and (step := _small_difference(old, a, new, b)):
             found.append(Edit(same, *step))
             a, b = a + step[0], b + step[1]
             continue
@@ -291,27 +306,27 @@ def edits(old: bytes, new: bytes) -> list[Edit]:
         return found
 
 
-def _small_step(old: bytes, a: int, new: bytes, b: int) -> tuple[int, int] | None:
-    """The step after which most is the same again, up to `_LOOK` bytes."""
+def _small_difference(old: bytes, a: int, new: bytes, b: int) -> tuple[int, int] | None:
+    """Return the bytes to drop and to add after which the most bytes are equal, if any are."""
     best, longest = None, 0
-    for drop, add in _STEPS:
-        left = old[a + drop : a + drop + _LOOK]
-        right = new[b + add : b + add + _LOOK]
-        if left[:_ALIKE] != right[:_ALIKE]:
+    for drop, add in _SMALL_DIFFERENCES:
+        left = old[a + drop : a + drop + _LOOK_AHEAD]
+        right = new[b + add : b + add + _LOOK_AHEAD]
+        if left[:_MIN_EQUAL] != right[:_MIN_EQUAL]:
             size = min(len(left), len(right))
-            if not _ALIKE_TO_THE_END <= size < _ALIKE or left[:size] != right[:size]:
+            if not _MIN_EQUAL_AT_END <= size < _MIN_EQUAL or left[:size] != right[:size]:
                 continue
-        elif len(left) < _ALIKE_TO_THE_END:
+        elif len(left) < _MIN_EQUAL_AT_END:
             continue
-        if (alike := common_prefix(left, 0, right, 0)) == _LOOK:
+        if (equal := common_prefix(left, 0, right, 0)) == _LOOK_AHEAD:
             return drop, add
-        if alike > longest:
-            best, longest = (drop, add), alike
+        if equal > longest:
+            best, longest = (drop, add), equal
     return best
 
 
 def common_prefix(old: bytes, a: int, new: bytes, b: int) -> int:
-    """How many bytes from *a* and *b* on are the same; compares in C, by chunks, then bisects."""
+    """Return how many bytes are equal from *a* and *b* on: by chunks, then by bisection."""
     end = min(len(old) - a, len(new) - b)
     at = 0
     while at < end and old.startswith(new[b + at : b + at + _CHUNK], a + at):
@@ -348,42 +363,3 @@ def _common_suffix(old: bytes, new: bytes, room: int) -> int:
         else:
             high = middle - 1
     return low
-
-
-def state_checksum(parts: Parts) -> int:
-    """CRC-32 of a whole state: keys, lengths and values in order."""
-    head: list[Any] = []
-    for key, value in parts.items():
-        head += (_spelled(key), len(value))
-    checksum = zlib.crc32(ormsgpack.packb(head))
-    for value in parts.values():
-        checksum = zlib.crc32(value, checksum)
-    return checksum
-
-
-def seal(payload: bytes, parts: Parts) -> int:
-    """The checksum to store: CRC-32 of the state above CRC-32 of the payload, as a signed int64.
-
-    Any single changed byte of the payload is certain to be seen; a wrong base, all but certain.
-    """
-    return ((state_checksum(parts) << 32) | zlib.crc32(payload)) - 2**63
-
-
-def check_payload(payload: bytes, checksum: int) -> None:
-    """Raise `Corrupt` unless *payload* is the one that was sealed."""
-    if zlib.crc32(payload) != (checksum + 2**63) & 0xFFFFFFFF:
-        raise Corrupt("a stored payload does not match its checksum")
-
-
-def check_state(parts: Parts, checksum: int) -> None:
-    """Raise `Corrupt` unless *parts* is the state that was sealed."""
-    if state_checksum(parts) != (checksum + 2**63) >> 32:
-        raise Corrupt("a rebuilt state does not match its checksum")
-
-
-def _spelled(key: str) -> bytes:
-    return key.encode("utf-8", "surrogatepass")
-
-
-def _key(spelled: bytes) -> str:
-    return spelled.decode("utf-8", "surrogatepass")

@@ -1,12 +1,15 @@
-"""Values to canonical bytes and back: the same types, the same order, or a clear refusal.
+"""Values as canonical bytes and back: of the same types and in the same order, or refused.
 
-A state is stored key by key. Each value is MessagePack, byte for byte the same for equal values in
-any process, so that the delta coder can compare it with its base.
+Storable are dict with str keys, list, tuple, set, frozenset, str, int, float, bool, None, bytes,
+datetime, date, UUID and Decimal, nested up to 200 levels deep.
 
-Most values take the fast path: ormsgpack writes them in C and refuses whatever would come back as
-another type, with exceptions that are looked for (`_binary_kinds`). Anything else takes
-the tagged form, marked by a leading byte that MessagePack never uses, in which a value of another
-type is an object with one key such as ``~t``.
+A state is encoded key by key. Each value is MessagePack, byte for byte the same for equal values in
+any process, so that it can be compared with an earlier one. There are two forms:
+
+- The plain form, which most values take: ormsgpack writes it in C. It refuses most types that would
+  come back as another one; `_binary_kinds` looks for the rest.
+- The tagged form, for all other values. It begins with a byte that MessagePack never uses, and a
+  value of another type is an object with one key such as ``~t``.
 """
 
 from __future__ import annotations
@@ -27,16 +30,16 @@ from memalchemy.contracts import Packed
 from memalchemy.errors import Corrupt, NotSerialisable, TooLarge
 
 Parts = dict[str, bytes]
-"""A state as canonical bytes: top-level key to encoded value, in the state's order."""
+"""An encoded state: its top-level keys in their order, each with its encoded value."""
 
 MAX_DEPTH = 200
-"""How deeply values may nest. ormsgpack's own bound is 254, and a tag takes a level."""
+"""Levels that values may nest. ormsgpack's own bound is 254, and a tag takes a level."""
 
 MAX_STATE_BYTES = 256 * 1024 * 1024
-"""The most that an encoded state may take, and the most that is ever decompressed for one."""
+"""Size of the largest encoded state, and bound of every decompression of one."""
 
 TAGGED = b"\xc1"
-"""Never a MessagePack value's first byte."""
+"""First byte of the tagged form; no MessagePack value begins with it."""
 
 _OPTIONS = (
     ormsgpack.OPT_PASSTHROUGH_BIG_INT
@@ -47,15 +50,16 @@ _OPTIONS = (
     | ormsgpack.OPT_PASSTHROUGH_TUPLE
     | ormsgpack.OPT_PASSTHROUGH_UUID
 )
-_BINARY = [bytes([mark]) for mark in (*range(0xC4, 0xCA), *range(0xD4, 0xD9))]
-"""How bytes and extensions begin. So do letters from U+0100 to U+027F and U+0500 to U+063F."""
-_BINARY_MARKS = b"".join(_BINARY)
-_BRIEF = 2000
-_AS_BINARY = frozenset({bytes, bytearray, memoryview, ormsgpack.Ext})
+_BINARY_MARKS = [bytes([mark]) for mark in (*range(0xC4, 0xCA), *range(0xD4, 0xD9))]
+"""First bytes of bytes and extensions, which letters of U+0100 to U+027F and U+0500 to U+063F
+also begin with."""
+_ALL_BINARY_MARKS = b"".join(_BINARY_MARKS)
+_SHORT = 2000
+"""Bytes below which one pass over an encoding is faster than eleven searches in it."""
+_BINARY_TYPES = frozenset({bytes, bytearray, memoryview, ormsgpack.Ext})
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _I64_MIN, _U64_MAX = -(2**63), 2**64 - 1
 
-# Whatever a tag's content can raise when it is not what was written.
 UNREADABLE = (
     ArithmeticError,
     AttributeError,
@@ -64,8 +68,10 @@ UNREADABLE = (
     TypeError,
     ValueError,
 )
+"""Errors that decoding damaged bytes can raise."""
 
 Fallback = Callable[[Any], Any]
+"""A function that turns a leaf of an unknown type into a storable value."""
 
 
 def pointer(path: str, step: str | int) -> str:
@@ -77,34 +83,47 @@ def pointer(path: str, step: str | int) -> str:
 
 
 def pointer_of(field: str) -> str:
-    """The JSON pointer of a field: itself, or of a top-level key."""
+    """Return the JSON pointer of a field, which is a pointer already or a top-level key."""
     return field if field.startswith("/") else pointer("", field)
+
+
+def encode_key(key: str) -> bytes:
+    """Encode a top-level key; lone surrogates, which UTF-8 has no bytes for, are kept."""
+    return key.encode("utf-8", "surrogatepass")
+
+
+def decode_key(encoded: bytes) -> str:
+    """Decode what `encode_key` returned."""
+    return encoded.decode("utf-8", "surrogatepass")
 
 
 def encode_state(state: Mapping[str, Any], fallback: Fallback | None = None) -> Parts:
     """Encode each top-level value of *state*.
 
-    *fallback* may turn a leaf of an unknown type into a storable one.
-
     Raises:
-        NotSerialisable: a value (or key) that would not load back equal; its path says which.
-        TooLarge: the state encodes to more than `MAX_STATE_BYTES`.
+        NotSerialisable: a value or key would not load back equal; ``path`` says which.
+        TooLarge: the encoded state takes more than `MAX_STATE_BYTES`.
     """
-    parts, left, _ = encode_plain(state)
-    return encode_rest(state, parts, left, fallback)
+    parts, remaining, _ = encode_plain(state)
+    return encode_rest(state, parts, remaining, fallback)
 
 
 def encode_plain(
     state: Mapping[str, Any], known: Callable[[str, bytes], bool] | None = None
 ) -> tuple[Parts, list[str], frozenset[str]]:
-    """The fast half of `encode_state`: what ormsgpack takes, and the keys of the rest.
+    """Encode the values that take the plain form: the fast half of `encode_state`.
 
-    Also the keys of the values that hold nothing binary. *known* may say so of a value's encoding
-    from another that it differs little from: looking at every object takes twice as long as
-    encoding them.
+    Args:
+        known: returns whether the encoding of a key's value is known to hold nothing binary, for
+            example because it differs little from an earlier one. Looking at every object takes
+            twice as long as encoding them.
+
+    Returns:
+        All parts, of which those that need the tagged form are empty; the keys of these; and the
+        keys of the values that hold nothing binary.
     """
     parts: Parts = {}
-    left: list[str] = []
+    remaining: list[str] = []
     textual: list[str] = []
     for key, value in state.items():
         if type(key) is not str:
@@ -122,43 +141,47 @@ def encode_plain(
                 textual.append(key)
         else:
             parts[key] = b""
-            left.append(key)
-    return parts, left, frozenset(textual)
+            remaining.append(key)
+    return parts, remaining, frozenset(textual)
 
 
 def encode_rest(
-    state: Mapping[str, Any], parts: Parts, left: list[str], fallback: Fallback | None
+    state: Mapping[str, Any], parts: Parts, remaining: list[str], fallback: Fallback | None
 ) -> Parts:
-    """The slow half: walk the values under *left* in Python and fill them into *parts*."""
-    for key in left:
-        parts[key] = _tagged(state[key], pointer("", key), fallback)
+    """Encode the values under the keys *remaining* in the tagged form: the slow half.
+
+    Raises:
+        NotSerialisable, TooLarge: as `encode_state`.
+    """
+    for key in remaining:
+        parts[key] = _encode_tagged(state[key], pointer("", key), fallback)
     if (size := state_size(parts)) > MAX_STATE_BYTES:
         raise TooLarge("the state", size, MAX_STATE_BYTES)
     return parts
 
 
 def encode_value(value: Any) -> bytes:
-    """One value by itself, as `encode_state` encodes each of a state's."""
-    parts, left, _ = encode_plain({"": value})
-    return _tagged(value, "", None) if left else parts[""]
+    """Encode one value as `encode_state` encodes each value of a state."""
+    parts, remaining, _ = encode_plain({"": value})
+    return _encode_tagged(value, "", None) if remaining else parts[""]
 
 
-def _tagged(value: Any, path: str, fallback: Fallback | None) -> bytes:
+def _encode_tagged(value: Any, path: str, fallback: Fallback | None) -> bytes:
     try:
         return TAGGED + ormsgpack.packb(_tag(value, path, 0, fallback))
     except NotSerialisable:
         raise
-    except (TypeError, RecursionError) as error:  # only nesting is left to refuse
+    except (TypeError, RecursionError) as error:  # nesting is all that ormsgpack can still refuse
         raise NotSerialisable(path, f"is nested over {MAX_DEPTH} levels deep") from error
 
 
 def is_heavy(values: Iterable[Any], threshold: int = 50_000) -> bool:
-    """Whether the objects under *values* are more than *threshold*; stops counting there."""
+    """Return whether there are more than *threshold* objects under *values*, and no exact count."""
     level = list(values)
     seen = 0
     while level and seen <= threshold:
         seen += len(level)
-        # An object of a class in Python refers to it, and a class to everything there is.
+        # An object of a Python class refers to the class, and that to half of the process.
         level = [found for found in gc.get_referents(*level) if type(found) is not type]
     return seen > threshold
 
@@ -167,16 +190,16 @@ _CONTAINERS = frozenset({dict, list, tuple, set})
 
 
 def frozen(value: Any, depth: int = 0) -> Any:
-    """A copy of *value* that nobody else changes, to be encoded in another thread.
+    """Copy the containers of *value*, so that it can be encoded in another thread.
 
-    Containers are copied; what they hold in the end is shared, as it does not change. What nests
-    too deeply to be encoded is returned as it is, for the encoder to refuse.
+    What the containers hold in the end is shared: it is immutable or cannot be stored. A value that
+    is nested too deeply is returned as it is, for the encoder to refuse.
     """
     kind = type(value)
     if kind not in _CONTAINERS or depth > MAX_DEPTH:
         return value
     inner = value.values() if kind is dict else value
-    # Of a set the members are hashable: what is that, and can be stored, does not change.
+    # Members of a set are hashable: those that can be stored are immutable.
     if kind is set or _CONTAINERS.isdisjoint(map(type, inner)):
         return value if kind is tuple else value.copy()
     below = depth + 1
@@ -187,17 +210,21 @@ def frozen(value: Any, depth: int = 0) -> Any:
 
 
 def decode_state(parts: Parts) -> dict[str, Any]:
-    """The inverse of `encode_state`. Every call builds new objects."""
+    """Decode what `encode_state` returned. Every call creates new objects."""
     return {key: decode_value(value) for key, value in parts.items()}
 
 
 def state_size(parts: Parts) -> int:
-    """The size of an encoded state in bytes."""
+    """Return the size of an encoded state in bytes."""
     return sum(map(len, parts.values())) + sum(map(len, parts))
 
 
 def decode_value(encoded: bytes) -> Any:
-    """One value of a state, from its encoding."""
+    """Decode what `encode_value` returned.
+
+    Raises:
+        Corrupt: *encoded* is something else.
+    """
     try:
         if encoded[:1] == TAGGED:
             return untag(ormsgpack.unpackb(encoded[1:]), _UNTAG)
@@ -207,34 +234,36 @@ def decode_value(encoded: bytes) -> Any:
 
 
 def decode_values(encoded: Sequence[bytes]) -> list[Any]:
-    """`decode_value` of each."""
+    """Decode several values, as `decode_value` does each."""
     try:
         return list(map(ormsgpack.unpackb, encoded))
-    except UNREADABLE:  # one of them is tagged, or none of ours
+    except UNREADABLE:  # one of them is tagged or damaged
         return list(map(decode_value, encoded))
 
 
 def may_be_binary(encoded: bytes) -> bool:
-    """Whether *encoded* has a byte that something binary would begin with. Lengths have them too,
-    and letters beyond ASCII.
+    """Return whether *encoded* has a byte that bytes or an extension would begin with.
+
+    Lengths can be such a byte as well, and so can a letter beyond ASCII.
     """
-    if len(encoded) < _BRIEF:  # one pass over few bytes takes less than starting eleven
-        return len(encoded.translate(None, _BINARY_MARKS)) < len(encoded)
-    return any(mark in encoded for mark in _BINARY)
+    if len(encoded) < _SHORT:
+        return len(encoded.translate(None, _ALL_BINARY_MARKS)) < len(encoded)
+    return any(mark in encoded for mark in _BINARY_MARKS)
 
 
 def _binary_kinds(value: Any) -> frozenset[type]:
-    """The types in *value* that ormsgpack writes as bytes or as an extension."""
+    """Return the types in *value* that ormsgpack writes as bytes or as an extension."""
     found: set[type] = set()
     level: list[Any] = [value]
-    while level and found <= {bytes}:  # what others refer to may lead round the whole process
-        found.update(_AS_BINARY.intersection(map(type, level)))
+    # Anything but bytes ends the search: what it refers to may lead through the whole process.
+    while level and found <= {bytes}:
+        found.update(_BINARY_TYPES.intersection(map(type, level)))
         level = gc.get_referents(*level)
     return frozenset(found)
 
 
 def _tag(value: Any, path: str, depth: int, fallback: Fallback | None) -> Any:
-    """*value* as a plain tree, with tags where MessagePack has no such type."""
+    """Convert *value* to a plain tree, with tags for types that MessagePack does not have."""
     if depth > MAX_DEPTH:
         raise NotSerialisable(path, f"is nested over {MAX_DEPTH} levels deep")
     kind = type(value)
@@ -253,7 +282,7 @@ def _tag(value: Any, path: str, depth: int, fallback: Fallback | None) -> Any:
     if kind is tuple:
         return {"~t": [_tag(v, pointer(path, i), depth + 1, fallback) for i, v in enumerate(value)]}
     if kind is set or kind is frozenset:
-        # Sets arrive in hash order, which differs from process to process.
+        # Sets are iterated in the order of hashes, which differ from process to process.
         members = [_tag(v, pointer(path, "*"), depth + 1, fallback) for v in value]
         return {"~s" if kind is set else "~f": sorted(members, key=ormsgpack.packb)}
     if kind is datetime:
@@ -281,12 +310,12 @@ def _tag(value: Any, path: str, depth: int, fallback: Fallback | None) -> Any:
 
 
 def _tag_dict(value: dict[Any, Any], path: str, depth: int, fallback: Fallback | None) -> Any:
-    awkward = False
+    needs_pairs = False
     for key in value:
         if type(key) is not str:
             raise NotSerialisable(path, f"has a key that is not a str: {type(key).__name__}")
-        awkward = awkward or key.startswith("~") or _SURROGATE.search(key) is not None
-    if not awkward:
+        needs_pairs = needs_pairs or key.startswith("~") or _SURROGATE.search(key) is not None
+    if not needs_pairs:
         return {k: _tag(v, pointer(path, k), depth + 1, fallback) for k, v in value.items()}
     pairs = [
         [_tag(k, path, depth, None), _tag(v, pointer(path, k), depth + 1, fallback)]
@@ -296,7 +325,7 @@ def _tag_dict(value: dict[Any, Any], path: str, depth: int, fallback: Fallback |
 
 
 def untag(tree: Any, tags: Mapping[str, Callable[[Any], Any]]) -> Any:
-    """The inverse of `_tag`, with what each tag of an encoding means."""
+    """Convert a tree with tags back; *tags* has the decoder of each."""
     if type(tree) is list:
         return [untag(v, tags) for v in tree]
     if type(tree) is not dict:
@@ -309,8 +338,9 @@ def untag(tree: Any, tags: Mapping[str, Callable[[Any], Any]]) -> Any:
 
 
 def _from_datetime(value: datetime) -> Any:
-    """ISO 8601, or with what it cannot say: the second of two repeated hours, and an offset with a
-    fraction of a second.
+    """Convert to ISO 8601, or to a list with what ISO 8601 cannot express.
+
+    It cannot express the second of two repeated hours, nor an offset with a fraction of a second.
     """
     offset = value.utcoffset()
     fraction = offset is not None and offset.microseconds
@@ -321,6 +351,7 @@ def _from_datetime(value: datetime) -> Any:
 
 
 def to_datetime(stored: Any) -> datetime:
+    """Convert a tagged datetime back."""
     if type(stored) is str:
         return datetime.fromisoformat(stored)
     text, fold, microseconds = stored
@@ -329,10 +360,10 @@ def to_datetime(stored: Any) -> datetime:
 
 
 def jsonable(value: Any, path: str = "", fallback: Fallback | None = None) -> Any:
-    """*value* as a JSON tree: with tags where JSON has no such type.
+    """Convert *value* to a JSON tree, with tags for types that JSON does not have.
 
     Raises:
-        NotSerialisable: it cannot be stored; *path* is where it is, *fallback* as `encode_state`'s.
+        NotSerialisable: the value cannot be stored. *path* is where it is, for the error.
     """
     return _without_bytes(_tag(value, path, 0, fallback))
 
@@ -353,10 +384,10 @@ def _without_bytes(tree: Any) -> Any:
 
 
 def from_jsonable(tree: Any) -> Any:
-    """The inverse of `jsonable`.
+    """Convert what `jsonable` returned back.
 
     Raises:
-        ValueError: it holds a tag that says nothing; a data file may come from anybody.
+        ValueError: a tag cannot be read; a data file may come from anybody.
     """
     try:
         return untag(tree, _UNTAG_JSON)
@@ -364,8 +395,8 @@ def from_jsonable(tree: Any) -> Any:
         raise ValueError(f"holds a tag that cannot be read ({type(error).__name__})") from error
 
 
-def _meanings(own: Mapping[str, Callable[[Any], Any]]) -> dict[str, Callable[[Any], Any]]:
-    """What each tag means: those that an encoding spells in its *own* way, and the others."""
+def _decoders(own: Mapping[str, Callable[[Any], Any]]) -> dict[str, Callable[[Any], Any]]:
+    """Return the decoder of each tag: the *own* ones of an encoding, and those of all."""
     tags = dict(own)
 
     def inner(content: Any) -> Any:
@@ -387,8 +418,8 @@ def _meanings(own: Mapping[str, Callable[[Any], Any]]) -> dict[str, Callable[[An
     return tags
 
 
-_UNTAG = _meanings({"~x": lambda c: c.decode("utf-8", "surrogatepass")})
-_UNTAG_JSON = _meanings(
+_UNTAG = _decoders({"~x": lambda c: c.decode("utf-8", "surrogatepass")})
+_UNTAG_JSON = _decoders(
     {
         "~x": lambda c: base64.b64decode(c, validate=True).decode("utf-8", "surrogatepass"),
         "~b": lambda c: base64.b64decode(c, validate=True),

@@ -1,4 +1,4 @@
-"""Vectors as bytes: float32, little-endian, one after the other. Knows no database."""
+"""Vectors as bytes: float32, little-endian, one number after the other."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 
 
 def to_bytes(vector: Iterable[float]) -> bytes:
-    """The bytes of any sequence of numbers; one of numpy's arrays is converted at once."""
+    """Encode a sequence of numbers; a numpy array is converted at once."""
     convert: Any = getattr(vector, "astype", None)
     if convert is not None:
-        made: bytes = convert("<f4").tobytes()
-        return made
-    return _little(array("f", vector)).tobytes()
+        encoded: bytes = convert("<f4").tobytes()
+        return encoded
+    return _swap_on_big_endian(array("f", vector)).tobytes()
 
 
 def from_bytes(raw: bytes | memoryview) -> array[float]:
-    """The inverse of `to_bytes`."""
-    found = array("f")
-    found.frombytes(raw)
-    return _little(found)
+    """Decode what `to_bytes` returned."""
+    decoded = array("f")
+    decoded.frombytes(raw)
+    return _swap_on_big_endian(decoded)
 
 
-def _little(numbers: array[float]) -> array[float]:
+def _swap_on_big_endian(numbers: array[float]) -> array[float]:
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers

@@ -1,6 +1,6 @@
-"""A read replica: a copy of the database that lags behind it, and what happens when it is away.
+"""A read replica, and the fallback to the primary while the replica cannot be used.
 
-Decides where a read runs. What may be read from a copy is decided by whoever reads, not here.
+Which programs may read from the replica is said by their intents, not here.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from memalchemy.database.core import Core
-from memalchemy.database.running import RolledBack
+from memalchemy.database.backend import Backend
+from memalchemy.database.driver_errors import RolledBack
 from memalchemy.errors import (
     DatabaseUnreachable,
     MemalchemyError,
@@ -23,45 +23,45 @@ from memalchemy.events import Event, publish
 T = TypeVar("T")
 
 PAUSE = 15.0
-"""Seconds for which nobody tries a replica that was found away."""
+"""Seconds for which a replica that could not be used is not tried again."""
 
 _log = logging.getLogger(__name__)
 
 
 class Replica:
-    """The copy behind ``read_url``, beside the *primary* it copies."""
+    """The *backend* behind ``read_url``, beside the *primary* of which it is a copy."""
 
-    def __init__(self, core: Core, primary: Core) -> None:
+    def __init__(self, backend: Backend, primary: Backend) -> None:
         if primary.dialect.single_writer:
             raise ValueError(
                 "read_url= is for a server's replica: a SQLite file has readers of its own, beside "
                 "its writer"
             )
-        if core.dialect is not primary.dialect:
+        if backend.dialect is not primary.dialect:
             raise ValueError(
-                f"read_url= is of a {core.dialect} database, its primary is {primary.dialect}"
+                f"read_url= is of a {backend.dialect} database, its primary is {primary.dialect}"
             )
-        self.core = core
+        self.backend = backend
         self._primary = primary
         self._try_again_at: float | None = None
 
-    async def read(self, work: Callable[[Core], Awaitable[T]], *, fallback: bool) -> T:
+    async def read(self, work: Callable[[Backend], Awaitable[T]], *, fallback: bool) -> T:
         """Do *work* on the replica.
 
-        With *fallback* on the primary instead, if the replica is away (it does not answer, or its
-        schema is not one that this release works with), which is logged once for each outage, or
-        if replaying what the primary did ended the query again and again. A query that is too slow,
-        a pool without a free connection and a refused password stay errors: they are not outages,
-        and the primary should not be made to pay for them.
+        With *fallback* it is done on the primary if the replica does not answer or has a schema
+        that this release does not work with, which is logged once for each outage, or if replaying
+        the primary's changes cancelled the query repeatedly. A query that is too slow, a pool
+        without a free connection and a refused password stay errors: they are not outages, and the
+        primary should not be given more work because of them.
         """
         if fallback and not self._is_due():
             return await work(self._primary)
         try:
-            result = await work(self.core)
+            result = await work(self.backend)
         except (DatabaseUnreachable, SchemaOutdated, SchemaTooNew) as error:
             if isinstance(error, DatabaseUnreachable) and error.busy:
                 raise
-            self._went_away(error)
+            self._note_failure(error)
             if fallback:
                 return await work(self._primary)
             if isinstance(error, SchemaOutdated):
@@ -71,17 +71,17 @@ class Replica:
             if fallback:
                 return await work(self._primary)
             raise
-        self._is_back()
+        self._note_success()
         return result
 
     async def health(self) -> dict[str, Any]:
-        """As `Core.health`, with ``usable`` and ``error``; never raises for a replica's failure."""
+        """Return `Backend.health` with ``usable`` and ``error``; a failure is not raised."""
         try:
-            await self.core.ready()
-            found = await self.core.health()
+            await self.backend.ready()
+            found = await self.backend.health()
         except MemalchemyError as error:
             why = f"{type(error).__name__}: {error}"
-            return {"url": self.core.display, "usable": False, "error": why}
+            return {"url": self.backend.display, "usable": False, "error": why}
         return found | {"usable": True, "error": None}
 
     def _is_due(self) -> bool:
@@ -90,14 +90,14 @@ class Replica:
         now = time.monotonic()
         if now < self._try_again_at:
             return False
-        # This read tries; the others do not wait for a replica that may still be away.
+        # This read tries the replica; others go to the primary without waiting for it.
         self._try_again_at = now + PAUSE
         return True
 
-    def _went_away(self, error: MemalchemyError) -> None:
-        is_news = self._try_again_at is None
+    def _note_failure(self, error: MemalchemyError) -> None:
+        is_new = self._try_again_at is None
         self._try_again_at = time.monotonic() + PAUSE
-        if is_news:
+        if is_new:
             _log.warning(
                 "the read replica cannot be used (%s); its reads go to the primary, and it is "
                 "tried again every %g seconds",
@@ -105,10 +105,12 @@ class Replica:
                 PAUSE,
             )
             kind = type(error).__name__
-            publish(Event("database.replica_lost", error=kind, details={"url": self.core.display}))
+            publish(
+                Event("database.replica_lost", error=kind, details={"url": self.backend.display})
+            )
 
-    def _is_back(self) -> None:
+    def _note_success(self) -> None:
         if self._try_again_at is not None:
             self._try_again_at = None
-            _log.info("the read replica %s is back", self.core.display)
-            publish(Event("database.replica_back", details={"url": self.core.display}))
+            _log.info("the read replica %s is back", self.backend.display)
+            publish(Event("database.replica_back", details={"url": self.backend.display}))

@@ -1,40 +1,51 @@
-"""What one database says differently. Nobody outside this room names a database."""
+"""Dialects: everything that databases do differently. No other package names a database.
 
-from __future__ import annotations
+`Dialect` and its four parts (base.py) are the contract; sqlite.py, postgresql.py and oracle.py are
+a database each, and `DIALECTS` (registry.py) finds them and those of installed packages.
+"""
 
-from collections.abc import Iterator
-from importlib import import_module
-from typing import Any
+from memalchemy.dialects.base import (
+    MAX_LISTED,
+    TEXT_INDEXES,
+    Dialect,
+    Failure,
+    Maintenance,
+    Statements,
+    TextIndexes,
+    Vectors,
+    original,
+    vector_index_name,
+)
+from memalchemy.dialects.namespace_range import in_namespace, namespace_binds
+from memalchemy.dialects.registry import (
+    DIALECTS,
+    column_types_on,
+    dialect_of,
+    has_dynamic_types,
+    parse_url,
+    register_dialect,
+)
+from memalchemy.dialects.urls import Target, display
 
-from memalchemy.dialects.base import TEXT_INDEXES, Dialect, Failure
-from memalchemy.errors import UnknownURL
-
-_CLASSES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "oracle": "Oracle"}
-
-
-class _Dialects(dict[str, Dialect]):
-    """By name; each is imported when it is asked for, with the SQLAlchemy dialect it stands on."""
-
-    def __missing__(self, name: str) -> Dialect:
-        made: Dialect = getattr(import_module(f"{__name__}.{name}"), _CLASSES[name])()
-        return self.setdefault(name, made)
-
-    def __contains__(self, name: object) -> bool:
-        return name in _CLASSES
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_CLASSES)
-
-
-DIALECTS: dict[str, Dialect] = _Dialects()
-
-
-def dialect_of(bind: Any) -> Dialect:
-    """The dialect of an engine or connection; raises `UnknownURL` for one that is not supported."""
-    name: str = bind.dialect.name
-    if name not in DIALECTS:
-        raise UnknownURL(f"memalchemy does not work on {name!r}")
-    return DIALECTS[name]
-
-
-__all__ = ["DIALECTS", "TEXT_INDEXES", "Dialect", "Failure", "dialect_of"]
+__all__ = [
+    "DIALECTS",
+    "MAX_LISTED",
+    "TEXT_INDEXES",
+    "Dialect",
+    "Failure",
+    "Maintenance",
+    "Statements",
+    "Target",
+    "TextIndexes",
+    "Vectors",
+    "column_types_on",
+    "dialect_of",
+    "display",
+    "has_dynamic_types",
+    "in_namespace",
+    "namespace_binds",
+    "original",
+    "parse_url",
+    "register_dialect",
+    "vector_index_name",
+]

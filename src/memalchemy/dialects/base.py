@@ -1,17 +1,26 @@
-"""What the databases have in common, and the questions a dialect answers differently.
+"""The contract of a dialect: capabilities, connections, URLs, and four parts that build SQL.
 
-A dialect builds constructs and reads driver errors; it executes nothing except the few commands
-that prepare a connection or take the migration lock. A subclass overrides only what differs, so
-that the difference is the file.
+A dialect is the one place where a database's difference from the others is spelt. Callers ask it
+for a capability, never for its name. It builds constructs and reads driver errors; it executes
+nothing except the few commands of a migration. The base classes hold what databases have in common,
+so that a subclass overrides only what differs.
+
+    Dialect       capability flags, questions about a driver's connection, URLs, column types
+    Statements    upsert, lock, many rows in one statement, JSON conditions
+    TextIndexes   finding rows by words, and examining and rebuilding what finds them
+    Vectors       the column, distances, vector indexes
+    Maintenance   migrations, sizes, giving space back, backup, roles
 """
 
 from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
+from uuid import UUID
 
+import orjson
 from sqlalchemy import (
     CTE,
     ColumnElement,
@@ -31,19 +40,29 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL
 
 from memalchemy.codec import vectors
-from memalchemy.codec.items import FieldWords
-from memalchemy.column_types import Vector
+from memalchemy.codec.field_terms import FieldTerms
+from memalchemy.column_types import ColumnTypes, Vector
+from memalchemy.dialects.urls import Target
+from memalchemy.errors import CapabilityMissing
+from memalchemy.schema import Base
 
 TEXT_INDEXES = {
     "deltas_search": "deltas",
     "checkpoints_meta": "checkpoints",
     "store_items_search": "store_items",
 }
-"""What finds rows by words, or by metadata, and the table that it is of."""
+"""The indexes that find rows by words, or by metadata, and the table of each."""
+
+MAX_LISTED = 500
+"""The number of rows that one bound list has at most."""
+
+
+DISTRIBUTED_BY = {"threads": "log_id", "store_items": "namespace"}
+"""The tables that others belong to by foreign key, and the column that spreads their rows."""
 
 
 class Failure(enum.Enum):
-    """What a driver error means for the caller."""
+    """The meaning of a driver's error for the caller."""
 
     DISCONNECTED = "disconnected"  # the connection is gone; whether the statement ran is unknown
     UNREACHABLE = "unreachable"  # no connection could be made
@@ -60,72 +79,21 @@ class Failure(enum.Enum):
     OTHER = "other"
 
 
-class Dialect:
-    """Common SQL. Flags are capabilities: callers ask for one, never for a database's name."""
+class Statements:
+    """SQL for reading and writing rows.
 
-    name: ClassVar[str]
-    single_statement_save: ClassVar[bool] = False
-    """A save is one statement of data-modifying CTEs."""
-    groups_saves: ClassVar[bool] = False
-    """Many saves can be one statement, their rows sent as arrays."""
-    takes_arrays: ClassVar[bool] = False
-    """Many rows can be sent at once, as `arrays`."""
-    single_writer: ClassVar[bool] = False
-    """One writer at a time for the whole database; memalchemy brings its own, with group commit."""
-    transactional_ddl: ClassVar[bool] = True
-    autocommits: ClassVar[bool] = True
-    """Autocommit costs no round trip of its own."""
-    upserts: ClassVar[bool] = True
-    """There is an upsert statement. Without one an upsert is update, insert, retry."""
-    searches_uncommitted: ClassVar[bool] = True
-    """A text search finds what its own transaction has written."""
-    vector_type_commands: ClassVar[tuple[str, ...]] = ()
-    """What makes the native vector type available, for scripts."""
-    server_version: ClassVar[str]
-    """The query for the server's version."""
-    indexes_fields: ClassVar[bool] = True
-    """`items_within` narrows by words of fields."""
-    utc_now: ClassVar[str] = "CURRENT_TIMESTAMP"
+    Attributes:
+        has_arrays: many rows can be bound as arrays, see `rows_from_arrays`.
+        compares_tuples: ``(a, b) > (x, y)`` is a condition, and an index answers it.
+        max_list_bytes: the longest value that `rows_from_list` can be bound to; ``None`` is no
+            limit.
+        has_custom_plans: a prepared statement may be planned for the values of each execution.
+    """
+
+    has_arrays: ClassVar[bool] = False
     compares_tuples: ClassVar[bool] = True
-    """``(a, b) > (x, y)`` is a condition, and an index answers it."""
-    snapshot_isolation: ClassVar[str | None] = None
-    """The isolation level in which all reads of a transaction see one moment."""
-    vectors_may_be_bytes: ClassVar[bool] = False
-    """Where the native type is not installed, vectors are stored as bytes."""
-    compares_vectors: ClassVar[bool] = True
-    """Distances are computed by the database, of its native type; otherwise here."""
-    counts_vector_changes: ClassVar[bool] = False
-    """Writers count the changes of a namespace's vectors, for a cache of them to know its age."""
-    byte_literal: ClassVar[str]
-    """One byte, ``-``, as SQL: Oracle reads an empty value as NULL."""
-    list_bytes: ClassVar[int | None] = None
-    """How long the value of `listed` may be; ``None`` for as long as anyone likes."""
-    plans_for_values: ClassVar[bool] = False
-    """A prepared statement may be planned again for the values of each execution."""
-
-    driver_errors: ClassVar[tuple[type[Exception], ...]] = ()
-    """Errors of a driver that is also used without SQLAlchemy, which would wrap them."""
-
-    def __str__(self) -> str:
-        return self.name
-
-    def in_transaction(self, raw: Any) -> bool:
-        """Tell if a driver's connection is in a transaction, as the server last reported."""
-        raise NotImplementedError
-
-    def interrupt(self, raw: Any) -> None:
-        """Let the statement that runs on a driver's connection fail soon, whoever waits for it."""
-
-    def at_work(self, raw: Any) -> bool:
-        """Tell if closing a driver's connection now would break the statement of another task."""
-        return False
-
-    def abandon(self, raw: Any) -> bool:
-        """Close a driver's connection at once, without a farewell; its transaction is undone.
-
-        Returns whether the driver can do that without waiting for an answer.
-        """
-        return False
+    max_list_bytes: ClassVar[int | None] = None
+    has_custom_plans: ClassVar[bool] = False
 
     def upsert(
         self,
@@ -139,22 +107,13 @@ class Dialect:
     ) -> Insert:
         """INSERT *values* (or *source*); where *key* is taken, UPDATE *set_* if *where* holds.
 
-        Callers build *set_* with `excluded` and the table's own columns.
+        Callers build *set_* with `excluded` and the table's own columns. Not called unless the
+        dialect `upserts`.
         """
         raise NotImplementedError
 
-    def arrays(self, prefix: str, columns: Mapping[str, Any]) -> FromClause:
-        """Rows of *columns*, of the columns' types, bound as `array_binds` says."""
-        raise NotImplementedError
-
-    def array_binds(
-        self, prefix: str, columns: Mapping[str, Any], lists: Mapping[str, Sequence[Any]]
-    ) -> dict[str, Any]:
-        """What `arrays` binds for a list of values of each of *columns*, all of one length."""
-        return {f"{prefix}_{name}": lists[name] for name in columns}
-
     def excluded(self, table: Table, column: str) -> ColumnElement[Any]:
-        """The value that an upsert tried to insert; a construct for *set_*."""
+        """Return the value that an upsert tried to insert, for its *set_*."""
         raise NotImplementedError
 
     def lock(
@@ -167,279 +126,504 @@ class Dialect:
     ) -> Executable:
         """Lock rows until the transaction ends, and return their *columns* as they are now.
 
-        With *skip_locked* only those that nobody else has locked: nothing is waited for.
+        With *skip_locked* rows that somebody else has locked are left out and not waited for.
         """
         return select(*columns).where(where).with_for_update(of=table, skip_locked=skip_locked)
 
-    def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
-        """The rows of a JSON array of arrays of texts, bound as one value, under these names."""
+    def rows_from_arrays(self, prefix: str, columns: Mapping[str, Any]) -> FromClause:
+        """Return a table of many rows of *columns*, a mapping of names to types.
+
+        It is bound to `array_binds`. Not called unless the dialect `has_arrays`.
+        """
         raise NotImplementedError
 
-    def once(self, rows: Select[Any], name: str) -> CTE:
-        """*rows* as a table that is made once, and not again for each row that it is joined to."""
+    def array_binds(
+        self, prefix: str, columns: Mapping[str, Any], lists: Mapping[str, Sequence[Any]]
+    ) -> dict[str, Any]:
+        """Return the binds of `rows_from_arrays` for a list of each column's values."""
+        return {f"{prefix}_{name}": lists[name] for name in columns}
+
+    def rows_from_list(self, parameter: str, columns: Sequence[str]) -> FromClause:
+        """Return a table of few rows: of texts, but a column ``log_id`` is the key of a log.
+
+        It is bound to `list_binds`.
+        """
+        raise NotImplementedError
+
+    def list_binds(self, parameter: str, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """Return the binds of `rows_from_list`: a JSON array of arrays, a UUID as its text."""
+        return {parameter: orjson.dumps(rows, default=_uuid_text).decode()}
+
+    def list_batches(
+        self, parameter: str, rows: Sequence[Sequence[Any]], most: int = MAX_LISTED
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the binds of `rows_from_list` for all *rows*, in as many lists as they need.
+
+        A list has *most* rows, or as many as `max_list_bytes` allows, and at least one.
+        """
+        start = 0
+        while start < len(rows):
+            some = rows[start : start + most]
+            if self.max_list_bytes is not None:
+                some = some[: _number_that_fits(some, self.max_list_bytes)]
+            yield self.list_binds(parameter, some)
+            start += len(some)
+
+    def materialized(self, rows: Select[Any], name: str) -> CTE:
+        """Return *rows* as a CTE that is computed once, not for each row that it is joined to."""
         return rows.cte(name, nesting=True)
 
-    def reached(self, first: CTE, rest: Select[Any], columns: Sequence[str]) -> CTE:
-        """The rows of *first*, and what *rest* reaches from them, step by step; ends in a circle,
-        too. *columns* are those of both.
+    def recursive_union(self, first: CTE, rest: Select[Any], columns: Sequence[str]) -> CTE:
+        """Return the recursive CTE of *first* and of what *rest* finds from it, step by step.
+
+        It ends where the rows form a circle, too. *columns* are those of both.
         """
         return first.union(rest)
 
-    def merging(self, rows: Select[Any]) -> Select[Any]:
-        """*rows* to insert singly; what a text index has put off is merged before it is much."""
-        return rows
-
-    def unforeseen(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
-        """*value* so that no plan depends on it, where the database `plans_for_values`."""
+    def hide_from_planner(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Return *value* in a form on which no plan depends, where it `has_custom_plans`."""
         return value
 
     def json_equals(self, table: Table, kind: str) -> ColumnElement[bool]:
-        """Whether a key of ``table.meta`` has a value, a JSON value of *kind*.
+        """Return the condition that a key of ``table.meta`` has a value of *kind*.
 
-        *kind* is ``text``, ``number``, ``true``, ``false``, ``null`` or ``container``; the binds
-        are those of `json_parameters`. Numbers compare as numbers; true is not 1.
+        *kind* is ``text``, ``number``, ``true``, ``false``, ``null`` or ``container``. Numbers
+        compare as numbers; true is not 1. The binds are those of `json_equals_binds`.
         """
         raise NotImplementedError
 
-    def json_parameters(self, key: str, value: Any, kind: str) -> dict[str, Any]:
-        """What `json_equals` binds for *key* and *value*."""
+    def json_equals_binds(self, key: str, value: Any, kind: str) -> dict[str, Any]:
+        """Return the binds of `json_equals` for *key* and *value*."""
         raise NotImplementedError
 
-    def text_hits(self, below: bool = False) -> FromClause:
-        """``term, tenant, thread_id, namespace, seq`` of deltas that hold a term of ``:terms``.
-
-        Those of a namespace, with *below* also of those from it up to before ``k_beyond``.
-        """
-        raise NotImplementedError
-
-    def item_hits(self, below: bool) -> FromClause:
-        """``term``, and ``namespace, key, updated_at, expires_at`` of items that hold it.
-
-        It may be ``term`` and ``row_at``, their `row_position`: an index has it without the item.
-        The terms are those of ``:terms``, the items those within ``:scope``.
-        """
-        raise NotImplementedError
-
-    def items_within(self, below: bool) -> FromClause:
-        """``namespace, key`` of items within ``:scope``."""
-        raise NotImplementedError
-
-    def item_scope(
-        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
-    ) -> Mapping[str, Any]:
-        """What ``:scope`` is bound to: a namespace, with *below* all under it too.
-
-        And of those only the items that may have what *fields* ask for, where it `indexes_fields`.
-        """
-        raise NotImplementedError
-
-    def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
-        """The value to bind as ``:terms``: phrases of tokens, none of which is an operator."""
-        raise NotImplementedError
-
-    def purge_text_index(self, index: str) -> Executable | None:
-        """Rid a text index of the words of rows that are gone, where deleting leaves them in it."""
-        return None
-
-    def json_readable(self, column: ColumnElement[Any]) -> ColumnElement[int]:
-        """1 if what is stored in a JSON column is an object, 0 if not."""
+    def json_is_object(self, column: ColumnElement[Any]) -> ColumnElement[int]:
+        """Return 1 if a JSON column holds an object, 0 if it holds anything else."""
         return literal_column("1", Integer)
 
-    def storage_faults(self, which: str) -> Executable | None:
-        """What the database itself finds wrong with its ``pages`` or ``references``, as sentences.
-
-        A row each, of one text; ``None`` where it has no such check, or not for an application.
-        """
-        return None
-
-    def text_index_name(self, index: str, schema: str | None) -> str | None:
-        """The name under which `text_index_state` looks for an index, if it can be looked for."""
-        return None
-
-    def text_index_state(self) -> Executable | None:
-        """One row, of 1 if the index called ``:p_index`` is in use, else 0; none if it is gone."""
-        return None
-
-    def prove_text_index(self, index: str) -> Executable | None:
-        """Compare all of a text index with its rows; fails as `Failure.CORRUPT`.
-
-        Others cannot write meanwhile. What it compares is the database's business: where it is
-        the structure alone, `text_unfindable` has the rest.
-        """
-        return None
-
-    def text_unfindable(self, index: str) -> Executable | None:
-        """``seq`` of rows of a log that the index does not find by what is in them; of the index
-        of items, ``key`` of those of a namespace.
-
-        From ``:p_low`` to ``:p_high``. Runs after `only_by_text_index`, in its transaction.
-        """
-        return None
-
-    def only_by_text_index(self) -> Executable | None:
-        """Keep the planner from finding rows without the index, until the transaction ends."""
-        return None
-
-    def rebuild_text_index(self, index: str) -> Sequence[Executable]:
-        """Build a text index anew from its rows: a transaction, or one statement in autocommit."""
-        return ()
-
-    def text_index_advice(self, index: str, schema: str | None) -> str:
-        """What somebody with more rights than the application's can do about a bad index."""
-        return "rebuild it with the database's own means"
-
     def byte_length(self, value: ColumnElement[Any]) -> ColumnElement[int]:
-        """The length of a text or of bytes, read without the value itself where that can be."""
+        """Return the length of a text or of bytes, if possible without reading the value."""
         return func.octet_length(value)
 
     def leading_bytes(self, value: ColumnElement[Any], count: int) -> ColumnElement[bytes]:
-        """The first bytes of bytes, read without the rest where that can be."""
+        """Return the first bytes of bytes, if possible without reading the rest."""
         numbers = (literal_column(str(number), Integer) for number in (1, count))
         return func.substr(value, *numbers, type_=LargeBinary())
 
+    def rowid(self, table: Table) -> ColumnElement[int] | None:
+        """Return a number that each row keeps and by which every index ends, if there is one."""
+        return None
+
+
+class TextIndexes:
+    """Finding rows by words and metadata, and examining the indexes that find them.
+
+    An index is named as in `TEXT_INDEXES`. ``:terms`` is bound to `terms`.
+
+    Attributes:
+        indexes_fields: `items_in_scope` uses the words of an item's fields.
+        sees_uncommitted: a search finds rows that its own transaction has written.
+    """
+
+    indexes_fields: ClassVar[bool] = True
+    sees_uncommitted: ClassVar[bool] = True
+
+    def terms(self, phrases: Sequence[Sequence[str]]) -> Any:
+        """Return the value of ``:terms``: phrases of tokens, none of which is an operator."""
+        raise NotImplementedError
+
+    def log_hits(self, below: bool = False) -> FromClause:
+        """Return ``term, log_id, seq`` of the deltas that hold a term of ``:terms``.
+
+        Those of logs in a namespace, with *below* also under it. The binds are ``terms`` and those
+        of `namespace_binds` and `log_scope_binds`.
+        """
+        raise NotImplementedError
+
+    def log_scope_binds(self, tenant: str) -> Mapping[str, Any]:
+        """Return the binds of `log_hits` beside terms and namespace."""
+        return {}
+
+    def item_hits(self, below: bool) -> FromClause:
+        """Return ``term, namespace, key, updated_at, expires_at`` of the items that hold a term.
+
+        Where an index has `Statements.rowid` without reading the item, it may be ``term, row_at``.
+        The binds are ``terms`` and those of `item_scope_binds`.
+        """
+        raise NotImplementedError
+
+    def items_in_scope(self, below: bool) -> FromClause:
+        """Return ``namespace, key`` of the items that `item_scope_binds` describes."""
+        raise NotImplementedError
+
+    def item_scope_binds(
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldTerms]
+    ) -> Mapping[str, Any]:
+        """Return the binds for the items of a namespace, with *below* all under it too.
+
+        Where it `indexes_fields`, only items that may have the values that *fields* ask for.
+        """
+        raise NotImplementedError
+
+    def limit_pending(self, rows: Select[Any]) -> Select[Any]:
+        """Return *rows*, to insert singly, so that words which an index has put off stay few."""
+        return rows
+
+    def purge(self, index: str) -> Executable | None:
+        """Remove the words of deleted rows from an index, where deleting leaves them in it."""
+        return None
+
+    def index_name(self, index: str, schema: str | None) -> str | None:
+        """Return the name for ``:p_index`` of `index_state`, if the state can be asked for."""
+        return None
+
+    def index_state(self) -> Executable | None:
+        """Query 1 if the index called ``:p_index`` is in use, else 0; no row if it is gone."""
+        return None
+
+    def check_integrity(self, index: str) -> Executable | None:
+        """Compare an index with its rows, or its structure alone; fails as `Failure.CORRUPT`.
+
+        Others cannot write meanwhile. Where it is the structure alone, `unindexed_rows` finds what
+        is missing.
+        """
+        return None
+
+    def unindexed_rows(self, index: str) -> Executable | None:
+        """Query the rows of a log that an index does not find by their own words, as ``seq``.
+
+        Of the index of items: the items of a namespace, as ``key``. From ``:p_low`` to ``:p_high``,
+        after `force_index` in the same transaction.
+        """
+        return None
+
+    def force_index(self) -> Executable | None:
+        """Keep the planner from finding rows without the index until the transaction ends."""
+        return None
+
+    def rebuild(self, index: str) -> Sequence[Executable]:
+        """Build an index anew from its rows: in a transaction, or one statement in autocommit."""
+        return ()
+
+    def repair_advice(self, index: str, schema: str | None) -> str:
+        """Return what somebody with more rights than the application can do about a bad index."""
+        return "rebuild it with the database's own means"
+
+
+class Vectors:
+    """The column of vectors, the distances between them, and their indexes.
+
+    ``native`` says whether the column has the database's own type for vectors; otherwise it is
+    bytes of float32. A *metric* is ``cosine``, ``dot`` or ``l2``; the distance of ``dot`` is the
+    negative product.
+
+    Attributes:
+        install_commands: the commands that make the native type available, for scripts.
+        may_be_bytes: the column is bytes where the native type is not installed.
+        computes_distances: the database computes distances of its native type; otherwise they are
+            computed in this process.
+        counts_changes: writers count the changes of a namespace's vectors, so that a cache of them
+            knows its age.
+    """
+
+    install_commands: ClassVar[tuple[str, ...]] = ()
+    may_be_bytes: ClassVar[bool] = False
+    computes_distances: ClassVar[bool] = True
+    counts_changes: ClassVar[bool] = False
+
+    def ensure_type(self, connection: Connection) -> bool:
+        """Return whether vectors can have a native type here; install it if the role may."""
+        return True
+
+    def convert_bytes(self, connection: Connection, schema: str | None) -> None:
+        """Convert a column that was made as bytes, now that there is a native type."""
+
+    def column_type(self) -> Executable | None:
+        """Query the type of the column in ``:p_schema``, where there are two."""
+        return None
+
+    def bind(self, name: str, native: bool) -> ColumnElement[Any]:
+        """Return a bind for a vector to store; its value is made by `bind_value`."""
+        return bindparam(name, type_=Vector())
+
+    def bind_value(self, vector: bytes, native: bool) -> Any:
+        """Return a vector of float32 as `bind` takes it."""
+        return vectors.from_bytes(vector)
+
+    def readable(self, vector: ColumnElement[Any], native: bool) -> ColumnElement[Any]:
+        """Return a vector in a form that the driver reads: bytes, text or a list of numbers."""
+        return vector
+
+    def distance(self, vector: ColumnElement[Any], name: str, metric: str) -> ColumnElement[float]:
+        """Return the distance of a native vector from the one bound as *name*, without an index."""
+        raise NotImplementedError
+
+    def index_distance(
+        self, vector: ColumnElement[Any], name: str, metric: str, dimensions: int
+    ) -> ColumnElement[float] | None:
+        """Return the distance as the index of so many dimensions has it, which is an estimate."""
+        return None
+
+    def query_value(self, vector: Any) -> Any:
+        """Return an array of float32 as `distance` and `index_distance` take it."""
+        raise NotImplementedError
+
+    def force_index(self) -> Executable | None:
+        """Keep the planner from any way but the index until the transaction ends.
+
+        The binds are those of `index_settings`.
+        """
+        return None
+
+    def index_settings(self, width: int) -> dict[str, str]:
+        """Return the binds of `force_index`, for *width* candidates at once."""
+        return {}
+
+    def current_settings(self) -> Executable | None:
+        """Query the settings of the moment, under the names that `force_index` binds."""
+        return None
+
+    def build_index(self, metric: str, dimensions: int) -> Executable | None:
+        """Build an index beside readers and writers; not in a transaction."""
+        return None
+
+    def drop_index(self, metric: str, dimensions: int) -> Executable | None:
+        """Drop an index beside readers and writers; not in a transaction."""
+        return None
+
+    def list_indexes(self) -> Executable | None:
+        """Query ``name, valid, building, bytes`` of the indexes in ``:p_schema``; flags are 0, 1.
+
+        An index that is neither valid nor being built is left of an interrupted build.
+        """
+        return None
+
+    def build_progress(self) -> Executable | None:
+        """Query ``done, total`` of an index in ``:p_schema`` while it is built."""
+        return None
+
+    def index_commands(
+        self, metric: str, dimensions: int, schema: str | None, *, drop: bool = False
+    ) -> list[str]:
+        """Return the commands with which the owner of the tables builds or drops an index."""
+        return []
+
+
+class Maintenance:
+    """Migrations, sizes, giving space back, backup and roles.
+
+    Attributes:
+        server_version: the query for the server's version.
+        utc_now: the current time as SQL, as a column of times stores it.
+        byte_literal: the one byte ``-`` as SQL: Oracle reads an empty value as NULL.
+    """
+
+    server_version: ClassVar[str]
+    utc_now: ClassVar[str] = "CURRENT_TIMESTAMP"
+    byte_literal: ClassVar[str]
+
+    def lock_migrations(self, connection: Connection, schema: str | None) -> None:
+        """Wait until no other process migrates *schema*; held until the transaction ends."""
+        raise NotImplementedError
+
+    def create_extras(self, revision: str, operations: Any, schema: str | None) -> bool:
+        """Create what belongs to this database alone: text indexes, triggers, storage options.
+
+        Called by a *revision* of the schema when its tables and indexes are there; *operations* is
+        Alembic's ``op``. Return ``False`` to leave it to the revision, which has the extras of
+        SQLite, PostgreSQL and Oracle, and none for any other database below SQLAlchemy.
+        """
+        return False
+
+    def drop_extras(self, revision: str, operations: Any, schema: str | None) -> bool:
+        """Drop what `create_extras` made and what does not go with the tables; see there."""
+        return False
+
+    def storage_faults(self, which: str) -> Executable | None:
+        """Query what the database finds wrong with its ``pages`` or ``references``: a text a row.
+
+        ``None`` where it has no such check, or none for an application.
+        """
+        return None
+
     def sizes(self, exact: bool) -> Executable | None:
-        """``name, owner, kind, bytes`` of each table and index of the schema ``:p_schema``: as the
-        database counts them, or, not *exact*, guessed from the rows. *kind* is table or index.
+        """Query ``name, owner, kind, bytes`` of each table and index in ``:p_schema``.
+
+        *kind* is ``table`` or ``index``. The bytes are those that the database counts, or, not
+        *exact*, an estimate from the rows.
         """
         return None
 
     def counts_pages(self) -> Executable | None:
-        """A number that is zero where `sizes` cannot be exact; ``None`` where it always can."""
+        """Query a number that is zero where `sizes` cannot be exact; ``None``: it always can."""
         return None
 
-    def maintenance(self, what: str) -> Executable | None:
-        """A step of giving space back, where the database has it; see `memalchemy.space`."""
+    def step(self, what: str) -> Executable | None:
+        """Return a step of giving space back, where the database has it; see `memalchemy.space`."""
         return None
 
     def vacuum(self, table: Table, full: bool) -> Executable | None:
-        """Free what is dead in one table; *full* also gives it back, and locks the table."""
+        """Free the dead rows of a table; *full* also gives the space back, and locks the table."""
         return None
 
     def shrink_commands(self, table: str, schema: str | None, full: bool) -> list[str]:
-        """What the owner of a table has to run to free its space, as text."""
-        return []
-
-    def classify(self, error: BaseException) -> tuple[Failure, str | None]:
-        """What a driver's error means, by its code and never by its text, and that code."""
-        raise NotImplementedError
-
-    def migration_lock(self, connection: Connection, schema: str | None) -> None:
-        """Wait until no other process migrates *schema*; held until the transaction ends."""
-        raise NotImplementedError
-
-    def has_vector_type(self, connection: Connection) -> bool:
-        """Whether vectors can be a native type here; may install it, if the role may."""
-        return True
-
-    def adopt_vector_type(self, connection: Connection, schema: str | None) -> None:
-        """Convert a vector column that was made as bytes, now that there is a native type."""
-
-    def vector_storage(self) -> Executable | None:
-        """The query for the type of the vector column of ``:p_schema``, where there are two."""
-        return None
-
-    def vector_in(self, name: str, native: bool) -> ColumnElement[Any]:
-        """A bind for a vector; its value is made by `vector_parameter`."""
-        return bindparam(name, type_=Vector())
-
-    def vector_parameter(self, vector: bytes, native: bool) -> Any:
-        """A vector of float32 as `vector_in` binds it."""
-        return vectors.from_bytes(vector)
-
-    def vector_out(self, vector: ColumnElement[Any], native: bool) -> ColumnElement[Any]:
-        """A vector as something that the driver can read: bytes, text or a list of numbers."""
-        return vector
-
-    def row_position(self, table: Table) -> ColumnElement[int] | None:
-        """A number that each row has and keeps, and by which every index of *table* ends."""
-        return None
-
-    def vector_distance(
-        self, vector: ColumnElement[Any], name: str, metric: str
-    ) -> ColumnElement[float]:
-        """How far a native vector is from the one bound as *name*: ``cosine``, ``dot``, ``l2``.
-
-        The distance of ``dot`` is the negative product. No index takes part.
-        """
-        raise NotImplementedError
-
-    def vector_index_distance(
-        self, vector: ColumnElement[Any], name: str, metric: str, dimensions: int
-    ) -> ColumnElement[float] | None:
-        """The same as the vector index of so many dimensions has it, which is near the truth."""
-        return None
-
-    def query_vector(self, vector: Any) -> Any:
-        """What `vector_distance` and `vector_index_distance` bind for an array of float32."""
-        raise NotImplementedError
-
-    def only_by_vector_index(self) -> Executable | None:
-        """Keep the planner from any other way until the transaction ends; binds what
-        `vector_index_settings` gives.
-        """
-        return None
-
-    def vector_index_settings(self, width: int) -> dict[str, str]:
-        """What `only_by_vector_index` binds, to look at *width* candidates at once."""
-        return {}
-
-    def current_vector_settings(self) -> Executable | None:
-        """What is set now, under the names that `only_by_vector_index` binds."""
-        return None
-
-    def build_vector_index(self, metric: str, dimensions: int) -> Executable | None:
-        """Build a vector index beside readers and writers; not in a transaction."""
-        return None
-
-    def drop_vector_index(self, metric: str, dimensions: int) -> Executable | None:
-        """Drop a vector index beside readers and writers; not in a transaction."""
-        return None
-
-    def vector_indexes(self) -> Executable | None:
-        """``name, valid, building, bytes`` of the vector indexes of ``:p_schema``; flags are 0, 1.
-
-        One that is neither valid nor being built is what an interrupted build leaves.
-        """
-        return None
-
-    def vector_index_progress(self) -> Executable | None:
-        """``done, total`` of a vector index of ``:p_schema`` while it is built."""
-        return None
-
-    def vector_index_commands(
-        self, metric: str, dimensions: int, schema: str | None, *, drop: bool = False
-    ) -> list[str]:
-        """What the owner of the tables runs to build, or drop, a vector index."""
+        """Return the commands with which the owner of a table frees its space."""
         return []
 
     def backup_command(self, url: URL, file: str, schema: str | None, tables: Sequence[str]) -> str:
-        """The command of the database's own that backs memalchemy's *tables* up into *file*."""
+        """Return the command of the database's own tool that backs *tables* up into *file*."""
         raise NotImplementedError
 
     def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
-        """The statements that give *role* all that an application needs, and no DDL."""
+        """Return the statements that give *role* all that an application needs, and no DDL."""
         prefix = f"{quoted(schema)}." if schema else ""
         return [
             f"GRANT SELECT, INSERT, UPDATE, DELETE ON {prefix}{table} TO {quoted(role)};"
             for table in tables
         ]
 
+    def distribution_commands(self, schema: str | None, parts: int | None) -> list[str]:
+        """Return the statements that spread the tables over *parts* shards or partitions.
+
+        Rows of a log stay together by ``log_id``, items and their vectors by ``namespace``.
+        """
+        raise CapabilityMissing("this database does not spread tables over shards or partitions")
+
+
+class Dialect:
+    """A database: its capabilities, its connections, its URLs, and four parts that build SQL.
+
+    Attributes:
+        name: the name in URLs and of the entry point.
+        sqlalchemy_name: the name of the SQLAlchemy dialect beneath. Several dialects may stand on
+            one; they have the same column types and may use each other's connections.
+        single_writer: one writer at a time for the whole database, which is a SQLite file or in
+            memory; memalchemy brings its own writer, with group commit.
+        single_statement_save: a save is one statement of data-modifying CTEs.
+        groups_saves: many saves can be one statement, their rows sent as arrays.
+        upserts: there is an upsert statement. Without one an upsert is update, insert, retry.
+        autocommits: autocommit costs no round trip of its own.
+        transactional_ddl: a transaction can undo DDL.
+        dynamic_types: a column holds values of any type, so the types of cells are checked.
+        snapshot_isolation: the isolation level in which all reads of a transaction see one moment.
+        driver_errors: the errors of a driver that is also used without SQLAlchemy, which would
+            wrap them.
+        connect_options: arguments of the driver's ``connect`` that `Database` takes by name.
+        column_types: the types in which the database stores the columns of the schema.
+    """
+
+    name: ClassVar[str]
+    sqlalchemy_name: ClassVar[str]
+
+    single_writer: ClassVar[bool] = False
+    single_statement_save: ClassVar[bool] = False
+    groups_saves: ClassVar[bool] = False
+    upserts: ClassVar[bool] = True
+    autocommits: ClassVar[bool] = True
+    transactional_ddl: ClassVar[bool] = True
+    dynamic_types: ClassVar[bool] = False
+    snapshot_isolation: ClassVar[str | None] = None
+    driver_errors: ClassVar[tuple[type[Exception], ...]] = ()
+    connect_options: ClassVar[tuple[str, ...]] = ()
+
+    column_types: ColumnTypes = ColumnTypes()
+    statements: Statements
+    text: TextIndexes
+    vectors: Vectors
+    maintenance: Maintenance
+
+    def __str__(self) -> str:
+        return self.name
+
+    def read_url(self, url: URL, driver: str) -> Target:
+        """Read a URL of this database; *driver* is the one that it names, or empty.
+
+        Raises:
+            UnknownURL: the URL cannot be used; the message repeats no secret.
+            DriverMissing: the Python driver is not installed.
+        """
+        raise NotImplementedError
+
+    def engine_options(
+        self,
+        target: Target,
+        *,
+        pgbouncer: bool,
+        connect_timeout: float,
+        statement_timeout: float | None,
+    ) -> dict[str, Any]:
+        """Return the options of `create_async_engine` for a driver, ``connect_args`` among them."""
+        return {"connect_args": dict(target.connect_args)}
+
+    def in_transaction(self, raw: Any) -> bool:
+        """Return whether a driver's connection is in a transaction, as the server last reported."""
+        raise NotImplementedError
+
+    def at_work(self, raw: Any) -> bool:
+        """Return whether closing a driver's connection now would break another task's statement."""
+        return False
+
+    def interrupt(self, raw: Any) -> None:
+        """Let the statement that runs on a driver's connection fail soon, whoever waits for it."""
+
+    def abandon(self, raw: Any) -> bool:
+        """Close a driver's connection at once, without a farewell; its transaction is undone.
+
+        Return whether the driver can do that without waiting for an answer.
+        """
+        return False
+
+    def classify(self, error: BaseException) -> tuple[Failure, str | None]:
+        """Return the meaning of a driver's error, by its code and not its text, and the code."""
+        raise NotImplementedError
+
+
+def placement() -> list[tuple[Table, Table, str]]:
+    """Return each table with the one it stays with and the column that both are spread by.
+
+    A table of `DISTRIBUTED_BY` stays with itself. Referred tables come before those that refer to
+    them.
+    """
+    placed: list[tuple[Table, Table, str]] = []
+    for table in Base.metadata.sorted_tables:
+        root = table
+        while root.name not in DISTRIBUTED_BY:
+            (foreign,) = root.foreign_key_constraints
+            root = foreign.referred_table
+        placed.append((table, root, DISTRIBUTED_BY[root.name]))
+    return placed
+
+
+def _uuid_text(value: Any) -> str:
+    """Return the text of a UUID of asyncpg's, a subclass that orjson does not write itself."""
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"a list is of texts and UUIDs, not of {type(value).__name__}")
+
 
 def vector_index_name(metric: str, dimensions: int) -> str:
-    """The name of the index of the vectors of so many dimensions, by one metric."""
+    """Return the name of the index of the vectors of so many dimensions, by one metric."""
     return f"ix_embeddings_hnsw_{int(dimensions)}_{metric}"
 
 
 def quoted(name: str) -> str:
-    """A name as SQL, quoted where it needs to be."""
+    """Return a name as SQL, quoted where it needs to be."""
     if re.fullmatch(r"[a-z_][a-z0-9_$]*", name):
         return name
     return '"' + name.replace('"', '""') + '"'
 
 
 def original(error: BaseException) -> BaseException:
-    """The driver's own error under SQLAlchemy's wrappers."""
+    """Return the driver's own error under SQLAlchemy's wrappers."""
     seen: BaseException = error
     while (inner := getattr(seen, "orig", None)) is not None:
         seen = inner
     return seen
+
+
+def _number_that_fits(rows: Sequence[Sequence[Any]], room: int) -> int:
+    """Return how many of the first rows one JSON value takes; one, however long it is."""
+    for at, row in enumerate(rows):
+        room -= len(orjson.dumps(row, default=_uuid_text)) + 1
+        if room < 0 and at:
+            return at
+    return len(rows)

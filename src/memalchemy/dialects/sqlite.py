@@ -1,7 +1,4 @@
-"""SQLite: one writer, FTS5, JSON as text, and a lock that is a write.
-
-What keeps a file whole and small is in `dialects.sqlite_upkeep`.
-"""
+"""SQLite: a file with one writer, FTS5, JSON as text, and a lock that is a write."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar
+from uuid import UUID
 
 import orjson
 from sqlalchemy import (
@@ -22,10 +20,13 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     Select,
+    String,
     Table,
+    UniqueConstraint,
     and_,
     bindparam,
     case,
+    cast,
     column,
     func,
     literal_column,
@@ -36,31 +37,41 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.sqlite import insert, pysqlite  # noqa: TID251
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
-from memalchemy.codec.items import OTHERS, FieldWords
-from memalchemy.dialects.base import Failure, original
-from memalchemy.dialects.sqlite_upkeep import Upkeep
+from memalchemy.codec.field_terms import OTHERS, FieldTerms
+from memalchemy.column_types import LogKey
+from memalchemy.dialects.base import (
+    TEXT_INDEXES,
+    Dialect,
+    Failure,
+    Maintenance,
+    Statements,
+    TextIndexes,
+    Vectors,
+    original,
+)
+from memalchemy.dialects.urls import EXPECTED, Target
+from memalchemy.errors import UnknownURL
 from memalchemy.keys import encode_id
-from memalchemy.schema import NAME, NAMESPACE, TENANT
+from memalchemy.schema import NAME, NAMESPACE, TENANT, Base
 
 BUSY_TIMEOUT_SECONDS = 30
-ITEM_PATH: ColumnClause[str] = column("namespace", NAMESPACE)
-ITEM_NAME: ColumnClause[str] = column("key", NAME)
 
+PAGES_PER_STEP = 500
+"""The pages that one step of giving space back moves or merges at most: some tens of milliseconds.
+"""
 
 _DIALECT = pysqlite.dialect()
 
+# --- Statements ----------------------------------------------------------------------------------
 
-class SQLite(Upkeep):
-    name: ClassVar[str] = "sqlite"
-    single_writer: ClassVar[bool] = True
-    driver_errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
-    counts_vector_changes: ClassVar[bool] = True
-    takes_arrays: ClassVar[bool] = True
-    server_version: ClassVar[str] = "SELECT sqlite_version()"
-    compares_vectors: ClassVar[bool] = False
-    byte_literal: ClassVar[str] = "X'2D'"
+
+class SQLiteStatements(Statements):
+    """Upserts and JSON functions as SQLite 3.35 has them; lists are bound as JSON."""
+
+    has_arrays: ClassVar[bool] = True
 
     def upsert(
         self,
@@ -80,7 +91,24 @@ class SQLite(Upkeep):
             statement = statement.from_select(list(values), source.where(literal_column("1")))
         return statement.on_conflict_do_update(index_elements=key, set_=set_, where=where)
 
-    def arrays(self, prefix: str, columns: Mapping[str, Any]) -> FromClause:
+    def excluded(self, table: Table, column: str) -> ColumnElement[Any]:
+        return insert(table).excluded[column]
+
+    def lock(
+        self,
+        table: Table,
+        where: ColumnElement[bool],
+        columns: Sequence[Any],
+        *,
+        skip_locked: bool = False,
+    ) -> Executable:
+        # There is no FOR UPDATE, and a deferred transaction that reads before it writes cannot be
+        # upgraded once somebody else has written; a write that changes nothing takes the lock. The
+        # lock is the whole database's, so nobody else has locked a row.
+        same = table.c.version
+        return update(table).where(where).values({same: same}).returning(*columns)
+
+    def rows_from_arrays(self, prefix: str, columns: Mapping[str, Any]) -> FromClause:
         # JSON has no bytes: they are sent in one piece, and each row says where its own are.
         read = []
         for at, (name, type_) in enumerate(columns.items()):
@@ -114,31 +142,24 @@ class SQLite(Upkeep):
         rows = orjson.dumps(list(zip(*given, strict=True))).decode()
         return {f"{prefix}_rows": rows, f"{prefix}_bytes": b"".join(pieces)}
 
-    def excluded(self, table: Table, column: str) -> ColumnElement[Any]:
-        return insert(table).excluded[column]
-
-    def lock(
-        self,
-        table: Table,
-        where: ColumnElement[bool],
-        columns: Sequence[Any],
-        *,
-        skip_locked: bool = False,
-    ) -> Executable:
-        # One writer: while it has the database, nobody else has locked anything. There is no
-        # FOR UPDATE, and a deferred transaction that reads before it writes cannot be upgraded once
-        # somebody else has written. A write that changes nothing locks first.
-        same = table.c.version
-        return update(table).where(where).values({same: same}).returning(*columns)
-
-    def listed(self, parameter: str, columns: Sequence[str]) -> FromClause:
+    def rows_from_list(self, parameter: str, columns: Sequence[str]) -> FromClause:
+        # JSON has no bytes: keys of logs are sent in one piece beside it, 16 bytes each.
         fields = ", ".join(
-            f"json_extract(each.value, '$[{at}]') AS {name}" for at, name in enumerate(columns)
+            f"substr(:{parameter}_logs, 16 * each.key + 1, 16) AS log_id"
+            if name == "log_id"
+            else f"json_extract(each.value, '$[{at}]') AS {name}"
+            for at, name in enumerate(columns)
         )
         rows = text(f"SELECT {fields} FROM json_each(:{parameter}) AS each")  # noqa: S608
-        # Made once and first: the planner believes that any table is shorter than a list.
-        names = rows.columns(*(column(name) for name in columns)).subquery("each_listed")
-        return self.once(select(names), "listed").prefix_with("MATERIALIZED")
+        # Materialised, it is the outer loop: the planner takes any table to be shorter than a list.
+        made = (column(name, LogKey if name == "log_id" else None) for name in columns)
+        names = rows.columns(*made).subquery("each_listed")
+        return self.materialized(select(names), "listed").prefix_with("MATERIALIZED")
+
+    def list_binds(self, parameter: str, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        binds: dict[str, Any] = {parameter: orjson.dumps(rows).decode()}
+        keys = [value.bytes for row in rows for value in row if isinstance(value, UUID)]
+        return binds | ({f"{parameter}_logs": b"".join(keys)} if keys else {})
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         each = func.json_each(owner.c.meta).table_valued(
@@ -155,33 +176,14 @@ class SQLite(Upkeep):
             match.append(each.c.value == func.json(bindparam("match_value")))
         index = table("checkpoints_meta", column("rowid"))
         wanted = select(index.c.rowid).where(
-            literal_column("checkpoints_meta").bool_op("MATCH")(self._meta_term(kind))
+            literal_column("checkpoints_meta").bool_op("MATCH")(_metadata_term(kind))
         )
         rowid: ColumnElement[int] = literal_column(f"{owner.name}.rowid")
         return and_(
             rowid.in_(wanted), select(literal_column("1")).select_from(each).where(*match).exists()
         )
 
-    def _meta_term(self, kind: str) -> ColumnElement[str]:
-        # The same spelling as in the first revision's triggers. The value is looked at again, so
-        # a number's lost digits or a text's lost tail only widen the search.
-        value: Any
-        if kind == "text":
-            value = literal_column("'t'").op("||")(func.substr(bindparam("match_value"), 1, 120))
-        elif kind == "number":
-            value = literal_column("'n'").op("||")(func.printf("%.12g", bindparam("match_value")))
-        elif kind == "container":
-            value = func.json_type(bindparam("match_value"))
-        else:
-            value = literal_column(f"'{kind}'")
-        separated = bindparam("match_key").op("||")(func.char(31)).op("||")(value)
-        return (
-            literal_column("'\"'")
-            .op("||")(func.lower(func.hex(separated)))
-            .op("||")(literal_column("'\"'"))
-        )
-
-    def json_parameters(self, key: str, value: Any, kind: str) -> dict[str, Any]:
+    def json_equals_binds(self, key: str, value: Any, kind: str) -> dict[str, Any]:
         parameters: dict[str, Any] = {"match_key": key}
         if kind == "container":
             parameters["match_value"] = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
@@ -189,29 +191,97 @@ class SQLite(Upkeep):
             parameters["match_value"] = value
         return parameters
 
-    def text_hits(self, below: bool = False) -> FromClause:
+    def json_is_object(self, column: ColumnElement[Any]) -> ColumnElement[int]:
+        one, none = literal_column("1", Integer), literal_column("0", Integer)
+        is_object = func.json_type(column) == literal_column("'object'")
+        # The type is asked for only where it is JSON: of anything else it is an error.
+        return case((func.json_valid(column) == none, none), (is_object, one), else_=none)
+
+    def byte_length(self, value: ColumnElement[Any]) -> ColumnElement[int]:
+        # octet_length came with 3.43. A length of bytes is in the row's header, that of a text not.
+        if isinstance(value.type, String):
+            return func.length(cast(value, LargeBinary))
+        return func.length(value)
+
+    def rowid(self, table: Table) -> ColumnElement[int] | None:
+        # Kept by VACUUM too, where a table has an index; and rows lie in this order.
+        return literal_column(f"{table.name}.rowid", Integer)
+
+
+def _is_bytes(type_: Any) -> bool:
+    return isinstance(getattr(type_, "impl", type_), LargeBinary)
+
+
+def _metadata_term(kind: str) -> ColumnElement[str]:
+    """Return the word of a key and a value in the index of metadata."""
+    # The value itself is compared again, so that the digits of a number and the end of a text that
+    # the word lacks only widen the search.
+    value: Any
+    if kind == "text":
+        value = literal_column("'t'").op("||")(func.substr(bindparam("match_value"), 1, 120))
+    elif kind == "number":
+        value = literal_column("'n'").op("||")(func.printf("%.12g", bindparam("match_value")))
+    elif kind == "container":
+        value = func.json_type(bindparam("match_value"))
+    else:
+        value = literal_column(f"'{kind}'")
+    separated = bindparam("match_key").op("||")(func.char(31)).op("||")(value)
+    return (
+        literal_column("'\"'")
+        .op("||")(func.lower(func.hex(separated)))
+        .op("||")(literal_column("'\"'"))
+    )
+
+
+# --- Text indexes --------------------------------------------------------------------------------
+
+# What follows is spelt as the triggers of the schema's first revision spell it.
+
+_METADATA_TERMS = """(SELECT group_concat(lower(hex(key || char(31) || CASE
+WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
+WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
+ELSE type END)), ' ') FROM json_each(checkpoints.meta))"""
+"""The words of a checkpoint's metadata in their index."""
+
+_LOG_SCOPE = "'x' || lower(hex(deltas.tenant))"
+"""The word for the tenant of a row, beside the words of its text."""
+
+_ITEM_SCOPE = "'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace))"
+"""The word for the tenant and the namespace of an item."""
+
+_ITEM_IS_INDEXED = "(store_items.search_text IS NOT NULL OR store_items.field_terms IS NOT NULL)"
+
+_ITEM_PATH: ColumnClause[str] = column("namespace", NAMESPACE)
+_ITEM_NAME: ColumnClause[str] = column("key", NAME)
+
+
+class SQLiteTextIndexes(TextIndexes):
+    """FTS5 tables without content, kept up to date by triggers, also for the metadata."""
+
+    def terms(self, phrases: Sequence[Sequence[str]]) -> Any:
+        # A quoted string is a phrase to FTS5; tokens hold no quotes.
+        return json.dumps([f'"{" ".join(phrase)}"' for phrase in phrases], ensure_ascii=False)
+
+    def log_hits(self, below: bool = False) -> FromClause:
         within = "= :k_namespace"
         if below:
-            within = ">= :k_namespace AND deltas.namespace < :k_beyond"
+            within = ">= :k_namespace AND threads.namespace < :k_beyond"
         return (
             text(
-                "SELECT terms.value AS term, deltas.tenant AS tenant, "  # noqa: S608
-                "deltas.thread_id AS thread_id, deltas.namespace AS namespace, deltas.seq AS seq "
+                "SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq "  # noqa: S608
                 "FROM json_each(:terms) AS terms CROSS JOIN deltas_search "
-                "ON deltas_search MATCH terms.value "
+                "ON deltas_search MATCH :log_scope || ' AND search_text : ' || terms.value "
                 "CROSS JOIN deltas ON deltas.rowid = deltas_search.rowid "
-                f"WHERE deltas.tenant = :k_tenant AND deltas.namespace {within}"
+                "CROSS JOIN threads ON threads.log_id = deltas.log_id "
+                f"WHERE threads.tenant = :k_tenant AND threads.namespace {within}"
             )
             .bindparams(bindparam("k_tenant", type_=TENANT))
-            .columns(
-                column("term"),
-                column("tenant"),
-                column("thread_id"),
-                column("namespace"),
-                column("seq"),
-            )
+            .columns(column("term"), column("log_id", LogKey), column("seq", Integer))
             .cte("hits")
         )
+
+    def log_scope_binds(self, tenant: str) -> Mapping[str, Any]:
+        return {"log_scope": f'scope : "x{encode_id(tenant).encode().hex()}"'}
 
     def item_hits(self, below: bool) -> FromClause:
         return (
@@ -224,7 +294,7 @@ class SQLite(Upkeep):
             .cte("hits")
         )
 
-    def items_within(self, below: bool) -> FromClause:
+    def items_in_scope(self, below: bool) -> FromClause:
         return (
             text(
                 "SELECT store_items.namespace AS namespace, store_items.key AS key "
@@ -232,35 +302,249 @@ class SQLite(Upkeep):
                 "CROSS JOIN store_items ON store_items.rowid = store_items_search.rowid "
                 "WHERE store_items_search MATCH :scope"
             )
-            .columns(ITEM_PATH, ITEM_NAME)
+            .columns(_ITEM_PATH, _ITEM_NAME)
             .cte("within")
         )
 
-    def item_scope(
-        self, tenant: str, path: str, below: bool, fields: Sequence[FieldWords]
+    def item_scope_binds(
+        self, tenant: str, path: str, below: bool, fields: Sequence[FieldTerms]
     ) -> Mapping[str, Any]:
-        # As revision 0003 spells it. What lies below begins alike: hex keeps that.
+        # The path of a namespace begins those of all below it, in hexadecimal too.
         word = f"{encode_id(tenant)}\x1f{path}".encode().hex()
         conditions = [f'scope : "x{word}"{" *" if below else ""}']
         conditions += (
-            f"field_terms : ({' OR '.join((*_quoted(one.words), _not(OTHERS, one.mark)))})"
+            f"field_terms : ({' OR '.join((*_as_phrases(one.words), _not(OTHERS, one.mark)))})"
             for one in fields
         )
         return {"scope": " AND ".join(conditions)}
 
-    def text_terms(self, terms: Sequence[Sequence[str]]) -> Any:
-        # A quoted string is a phrase to FTS5; tokens hold no quotes.
-        return json.dumps([f'"{" ".join(phrase)}"' for phrase in terms], ensure_ascii=False)
+    def purge(self, index: str) -> Executable | None:
+        # FTS5 only marks words as deleted; they stay in its segments until those are merged.
+        return text(f"INSERT INTO {index}({index}) VALUES ('optimize')")  # noqa: S608
 
-    def json_readable(self, column: ColumnElement[Any]) -> ColumnElement[int]:
-        one, none = literal_column("1", Integer), literal_column("0", Integer)
-        is_object = func.json_type(column) == literal_column("'object'")
-        # The type is asked for only where it is JSON: of anything else it is an error.
-        return case((func.json_valid(column) == none, none), (is_object, one), else_=none)
+    def check_integrity(self, index: str) -> Executable | None:
+        # An INSERT, so it takes the write lock. Rank 1: with the rows too, not the structure alone.
+        return text(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")  # noqa: S608
 
-    def row_position(self, table: Table) -> ColumnElement[int] | None:
-        # Kept by VACUUM too, where a table has an index; and rows lie in this order.
-        return literal_column(f"{table.name}.rowid", Integer)
+    def unindexed_rows(self, index: str) -> Executable | None:
+        if index == "store_items_search":
+            return _unindexed_items()
+        if index == "deltas_search":
+            owner, present = "deltas", "search_text IS NOT NULL"
+            query = f"'scope : \"' || {_LOG_SCOPE} || '\" AND search_text : ' || "
+            query += _phrase("deltas.search_text")
+        else:
+            owner, present = "checkpoints", "meta <> '{}' AND json_valid(meta)"
+            query = _METADATA_TERMS
+        return text(
+            f"SELECT {owner}.seq AS seq FROM {owner} "  # noqa: S608
+            f"WHERE log_id = :k_log_id AND seq BETWEEN :p_low AND :p_high AND {present} "
+            f"AND NOT EXISTS (SELECT 1 FROM {index} "
+            f"WHERE {index}.rowid = {owner}.rowid AND {index} MATCH {query}) ORDER BY seq"
+        ).bindparams(bindparam("k_log_id", type_=LogKey))
+
+    def rebuild(self, index: str) -> Sequence[Executable]:
+        # Not 'rebuild': an index that keeps no content of its own does not know it.
+        fill = {
+            "deltas_search": "INSERT INTO deltas_search(rowid, search_text, scope) "  # noqa: S608
+            f"SELECT rowid, search_text, {_LOG_SCOPE} FROM deltas WHERE search_text IS NOT NULL",
+            "checkpoints_meta": "INSERT INTO checkpoints_meta(rowid, terms) "  # noqa: S608
+            f"SELECT rowid, {_METADATA_TERMS} FROM checkpoints WHERE meta <> '{{}}'",
+            "store_items_search": "INSERT INTO store_items_search"  # noqa: S608
+            f"(rowid, scope, search_text, field_terms) SELECT rowid, {_ITEM_SCOPE}, search_text, "
+            f"field_terms FROM store_items WHERE {_ITEM_IS_INDEXED}",
+        }[index]
+        return (text(f"INSERT INTO {index}({index}) VALUES ('delete-all')"), text(fill))  # noqa: S608
+
+
+def _not(word: str, other: str) -> str:
+    return f'("{word}" NOT "{other}")'
+
+
+def _as_phrases(words: Iterable[str]) -> Iterable[str]:
+    return (f'"{word}"' for word in words)
+
+
+def _phrase(column: str) -> str:
+    """Return the first words of a text as one phrase for FTS5."""
+    # rtrim() by all characters but the space cuts the last word off, of which there may be a part.
+    start = f"substr({column}, 1, 200)"
+    cut = f"rtrim({start}, replace({start}, ' ', ''))"
+    return f"'\"' || CASE WHEN length({column}) <= 200 THEN {column} ELSE {cut} END || '\"'"
+
+
+def _unindexed_items() -> Executable:
+    """Query the items that their index does not find; see `TextIndexes.unindexed_rows`."""
+    wanted = f"'scope : \"' || {_ITEM_SCOPE} || '\"'"
+    for name in ("search_text", "field_terms"):
+        column_ = f"store_items.{name}"
+        wanted += f" || CASE WHEN {column_} IS NULL THEN '' ELSE ' AND {name} : ' || "
+        wanted += f"{_phrase(column_)} END"
+    return (
+        text(
+            "SELECT store_items.key AS key FROM store_items "  # noqa: S608
+            "WHERE tenant = :k_tenant AND namespace = :k_namespace "
+            f"AND key BETWEEN :p_low AND :p_high AND {_ITEM_IS_INDEXED} "
+            "AND NOT EXISTS (SELECT 1 FROM store_items_search "
+            "WHERE store_items_search.rowid = store_items.rowid "
+            f"AND store_items_search MATCH {wanted}) ORDER BY key"
+        )
+        .bindparams(
+            bindparam("k_tenant", type_=TENANT),
+            bindparam("p_low", type_=NAME),
+            bindparam("p_high", type_=NAME),
+        )
+        .columns(column("key", NAME))
+    )
+
+
+# --- Vectors -------------------------------------------------------------------------------------
+
+
+class SQLiteVectors(Vectors):
+    """Bytes of float32, which this process compares: see `memalchemy.search`."""
+
+    computes_distances: ClassVar[bool] = False
+    counts_changes: ClassVar[bool] = True
+
+
+# --- Maintenance ---------------------------------------------------------------------------------
+
+_STEPS = {
+    "pages": "SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum "
+    "FROM pragma_page_count AS p, pragma_freelist_count AS f, pragma_page_size AS s, "
+    "pragma_auto_vacuum AS a",
+    "changes": "SELECT total_changes() AS changes",
+    # A negative number starts a merge of everything, as 'optimize', but ends it after so many.
+    **{
+        f"{verb} {index}": f"INSERT INTO {index}({index}, rank) VALUES ('merge', {pages})"  # noqa: S608
+        for index in TEXT_INDEXES
+        for verb, pages in (("start", -PAGES_PER_STEP), ("merge", PAGES_PER_STEP))
+    },
+    "give": f"PRAGMA incremental_vacuum({PAGES_PER_STEP})",
+    "incremental": "PRAGMA auto_vacuum = INCREMENTAL",
+    "whole": "VACUUM",
+    # Emptying the log keeps writers out while it waits for readers, so it waits briefly.
+    "patience": "PRAGMA busy_timeout = 100",
+    "log": "PRAGMA wal_checkpoint(TRUNCATE)",
+}
+
+
+class SQLiteMaintenance(Maintenance):
+    """PRAGMAs, and VACUUM in steps that leave room for other writers."""
+
+    server_version: ClassVar[str] = "SELECT sqlite_version()"
+    utc_now: ClassVar[str] = "CAST(strftime('%s', 'now') AS INTEGER) * 1000000"
+    byte_literal: ClassVar[str] = "X'2D'"
+
+    def lock_migrations(self, connection: Connection, schema: str | None) -> None:
+        # BEGIN IMMEDIATE is the lock. The writer's transactions start with it; a host's driver may
+        # not have begun at all yet: Python's begins before DML only.
+        if not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    def storage_faults(self, which: str) -> Executable | None:
+        if which == "pages":
+            return text(
+                "SELECT integrity_check AS fault FROM pragma_integrity_check(100) "
+                "WHERE integrity_check <> 'ok'"
+            )
+        # Rows of a log without its head, and vectors without their item, are named one by one by
+        # the library itself.
+        return text(
+            "SELECT count(*) || ' rows of ' || \"table\" || ' refer to rows of ' || \"parent\" "
+            "|| ' that are not there' AS fault FROM pragma_foreign_key_check "
+            'WHERE "parent" NOT IN (\'threads\', \'store_items\') GROUP BY "table", "parent"'
+        )
+
+    def sizes(self, exact: bool) -> Executable | None:
+        counted = (
+            "SELECT pages.name AS name, coalesce(made.tbl_name, pages.name) AS owner, "
+            "coalesce(made.type, 'table') AS kind, pages.bytes AS bytes "
+            "FROM (SELECT name, sum(pgsize) AS bytes FROM dbstat GROUP BY name) AS pages "
+            "LEFT JOIN sqlite_schema AS made ON made.name = pages.name"
+        )
+        query = counted if exact else " UNION ALL ".join(_size_estimates())
+        return text(query).columns(*(column(name) for name in ("name", "owner", "kind", "bytes")))
+
+    def counts_pages(self) -> Executable | None:
+        return text("SELECT count(*) FROM pragma_module_list WHERE name = 'dbstat'")
+
+    def step(self, what: str) -> Executable | None:
+        return text(_STEPS[what]) if what in _STEPS else None
+
+    def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
+        return []
+
+
+def _size_estimates() -> list[str]:
+    """Return queries of sizes from the lengths of values, for a SQLite without dbstat."""
+    found = []
+    for name, made in Base.metadata.tables.items():
+        columns = " + ".join(f"coalesce(length({c.name}), 0)" for c in made.columns)
+        indexes: list[Any] = [made.primary_key, *_by_name(made.indexes), *_by_name(_unique(made))]
+        found.append(_size_estimate(name, name, "table", columns))
+        for index in indexes:
+            if index.columns and getattr(index, "_ddl_if", None) is None:
+                keys = " + ".join(f"coalesce(length({c.name}), 0)" for c in index.columns)
+                found.append(_size_estimate(str(index.name), name, "index", keys))
+    for index_name, owner in TEXT_INDEXES.items():
+        data = f"{index_name}_data"
+        found.append(
+            f"SELECT '{data}', '{owner}', 'index', coalesce(sum(length(block)), 0) FROM {data}"  # noqa: S608
+        )
+    return found
+
+
+def _by_name(constructs: Iterable[Any]) -> list[Any]:
+    return sorted(constructs, key=lambda one: str(one.name))
+
+
+def _unique(made: Table) -> list[UniqueConstraint]:
+    return [one for one in made.constraints if isinstance(one, UniqueConstraint)]
+
+
+def _size_estimate(name: str, owner: str, kind: str, lengths: str) -> str:
+    # Beside the values a cell has a header, a rowid and its share of the page.
+    return (
+        f"SELECT '{name}' AS name, '{owner}' AS owner, '{kind}' AS kind, "  # noqa: S608
+        f"coalesce(sum({lengths} + 16), 0) AS bytes FROM {owner}"
+    )
+
+
+# --- The dialect ---------------------------------------------------------------------------------
+
+
+class SQLite(Dialect):
+    """A SQLite file, or a database in memory, in this process."""
+
+    name: ClassVar[str] = "sqlite"
+    sqlalchemy_name: ClassVar[str] = "sqlite"
+    single_writer: ClassVar[bool] = True
+    dynamic_types: ClassVar[bool] = True
+    driver_errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
+
+    statements = SQLiteStatements()
+    text = SQLiteTextIndexes()
+    vectors = SQLiteVectors()
+    maintenance = SQLiteMaintenance()
+
+    def read_url(self, url: URL, driver: str) -> Target:
+        if driver not in ("", "aiosqlite", "pysqlite"):
+            raise UnknownURL(f"memalchemy does not use the SQLite driver {driver!r}; {EXPECTED}")
+        if url.host:
+            raise UnknownURL(
+                f"{self.name}://{url.host}/… names a host; a relative file is "
+                f"{self.name}:///{url.host}, an absolute one has four slashes"
+            )
+        if url.query:
+            raise UnknownURL(
+                f"a SQLite URL takes no parameters, got {', '.join(sorted(url.query))}; "
+                "durability= is an argument of Database"
+            )
+        path = None if url.database in (None, "", ":memory:") else url.database
+        shown = URL.create(self.name, database=path).render_as_string(hide_password=False)
+        return Target(self.name, URL.create(self.sqlalchemy_name, database=path), shown, path)
 
     def in_transaction(self, raw: Any) -> bool:
         try:
@@ -303,27 +587,6 @@ class SQLite(Upkeep):
         if isinstance(error, DBAPIError) and "no such table" in str(cause):
             return Failure.MISSING_TABLE, name
         return Failure.OTHER, name
-
-    def migration_lock(self, connection: Connection, schema: str | None) -> None:
-        # BEGIN IMMEDIATE is the lock. The writer's transactions start with it; a host's driver may
-        # not have begun at all yet: Python's begins before DML only.
-        if not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    def grants(self, role: str, schema: str | None, tables: Sequence[str]) -> list[str]:
-        return []
-
-
-def _is_bytes(type_: Any) -> bool:
-    return isinstance(getattr(type_, "impl", type_), LargeBinary)
-
-
-def _not(word: str, other: str) -> str:
-    return f'("{word}" NOT "{other}")'
-
-
-def _quoted(words: Iterable[str]) -> Iterable[str]:
-    return (f'"{word}"' for word in words)
 
 
 def prepare(

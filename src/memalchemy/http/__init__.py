@@ -1,7 +1,7 @@
 """memalchemy over HTTP: `HTTPCheckpointer` is the client, `app` and `serve` are the server.
 
-The extra ``http`` brings what the client needs, ``server`` what the server needs; each is imported
-when it is first asked for.
+The extra ``http`` installs what the client needs, ``server`` what the server needs. Each name is
+imported when it is first used.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 from memalchemy._later import later
 
 if TYPE_CHECKING:
-    from memalchemy.http.asgi import app
     from memalchemy.http.client import HTTPCheckpointer
-    from memalchemy.http.limits import Limits
-    from memalchemy.http.serving import serve
-    from memalchemy.http.tokens import Tokens
+    from memalchemy.http.server._application import app
+    from memalchemy.http.server._limits import Limits
+    from memalchemy.http.server._running import serve
+    from memalchemy.http.server._tokens import Tokens
 else:
     __getattr__, __dir__ = later(
         __name__,
         {
-            "asgi": ("app",),
             "client": ("HTTPCheckpointer",),
-            "limits": ("Limits",),
-            "serving": ("serve",),
-            "tokens": ("Tokens",),
+            "server._application": ("app",),
+            "server._limits": ("Limits",),
+            "server._running": ("serve",),
+            "server._tokens": ("Tokens",),
         },
     )
 

@@ -1,4 +1,4 @@
-"""`HTTPCheckpointer` without ``await``: the same methods, arguments and guarantees."""
+"""The synchronous `HTTPCheckpointer`: the same methods, arguments and guarantees."""
 
 from __future__ import annotations
 

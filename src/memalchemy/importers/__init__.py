@@ -1,1 +1,1 @@
-"""Bringing in what other systems wrote. Each importer is a file of its own."""
+"""Importers of what other systems wrote: files, and tables of frameworks."""

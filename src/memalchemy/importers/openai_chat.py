@@ -1,9 +1,8 @@
-"""OpenAI-format threads: one JSON object a line becomes a thread, each message a checkpoint.
+"""Import of threads in OpenAI's format: each line is a thread, each message becomes a checkpoint.
 
 A line is ``{"thread_id": "…", "messages": [{"role": "user", …}, …], …}``; its other fields become
-the metadata of every checkpoint. Checkpoint number n holds ``{"messages": first n messages}`` and
-is called by its number, so an import that was interrupted goes on where it stopped. Knows nothing
-of files or terminals.
+the metadata of every checkpoint. Checkpoint number n holds ``{"messages": first n messages}``, and
+its id is its number, so an interrupted import continues where it stopped.
 """
 
 from __future__ import annotations
@@ -26,19 +25,18 @@ from memalchemy.metadata import check_metadata
 OnConflict = Literal["error", "skip", "replace"]
 Status = Literal["imported", "resumed", "unchanged", "replaced", "skipped", "conflict", "bad"]
 
-AT_ONCE = 8
-"""Threads written side by side: SQLite commits them together, a server works on them together."""
+CONCURRENCY = 8
+"""Threads that are written concurrently: SQLite commits them together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one line.
+    """Result for one line.
 
-    ``imported``: a new thread. ``resumed``: it held the first messages already. ``unchanged``: it
-    held all of them. ``replaced``: it held something else, which is deleted. ``skipped`` and
-    ``conflict``: it holds something else, which stays; nothing was written. ``bad``: the line is
-    not such a thread; nothing was written. ``problem`` says why, for the last two.
-    ``checkpoints`` counts what was written now; the sizes are those of the whole thread.
+    The thread was new (``imported``), had the first messages (``resumed``), had all messages
+    (``unchanged``), or had others: it was replaced (``replaced``) or stays as it is (``skipped``,
+    ``conflict``). A ``bad`` line is not such a thread. ``problem`` explains the last three.
+    ``checkpoints`` counts those that were written; the sizes are those of the whole thread.
     """
 
     line: int
@@ -52,44 +50,45 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A line that can be imported."""
+    """Valid line."""
 
     thread_id: str
     messages: list[Any]
     metadata: dict[str, Any]
 
     def state(self, number: int) -> dict[str, Any]:
-        """The state of checkpoint *number*, which starts at 1."""
+        """Return the state of checkpoint *number*, counted from 1."""
         return {"messages": self.messages[:number]}
 
     def time_of(self, number: int) -> datetime | None:
-        """When message *number* was made, if it says so in ``created_at``: seconds since 1970, as
-        OpenAI's messages have it, or ISO 8601 with a zone.
+        """Return the time of message *number*, or ``None`` without a valid ``created_at``.
+
+        That is seconds since 1970, as in OpenAI's messages, or ISO 8601 with a zone.
         """
-        told = self.messages[number - 1].get("created_at")
+        given = self.messages[number - 1].get("created_at")
         try:
-            if isinstance(told, str):
-                found = datetime.fromisoformat(told)
-            elif isinstance(told, (int, float)) and not isinstance(told, bool):
-                found = datetime.fromtimestamp(told, UTC)
+            if isinstance(given, str):
+                found = datetime.fromisoformat(given)
+            elif isinstance(given, (int, float)) and not isinstance(given, bool):
+                found = datetime.fromtimestamp(given, UTC)
             else:
                 return None
             return None if found.tzinfo is None else found.astimezone(UTC)
-        except (ValueError, OverflowError, OSError):  # no time, or one beyond the calendar
+        except (ValueError, OverflowError, OSError):  # not a time, or outside of the calendar
             return None
 
 
 class BadLine(ValueError):
-    """A line is not an OpenAI-format thread that can be stored."""
+    """The line is not a thread in OpenAI's format, or cannot be stored."""
 
 
 def checkpoint_id(number: int) -> str:
-    """The id of the checkpoint that holds the first *number* messages."""
+    """Return the id of the checkpoint with the first *number* messages."""
     return f"{number:06d}"
 
 
 def parse(line: str | bytes, *, prefix: str = "") -> Thread:
-    """Read one line; *prefix* is put before its thread id.
+    """Parse one line; *prefix* is put before its thread id.
 
     Raises:
         BadLine: it is not a thread, or something in it cannot be stored; the message says what.
@@ -130,24 +129,24 @@ async def import_threads(
     prefix: str = "",
     on_conflict: OnConflict = "error",
 ) -> AsyncIterator[Outcome]:
-    """Import every line; yield what became of each, in the order of the lines.
+    """Import every line, and yield the results in the order of the lines.
 
-    Blank lines are passed over. Whether a thread is written is decided before its first write: a
-    thread that holds exactly the first messages of the line, as an interrupted import leaves it, is
-    completed; one that holds anything else is a conflict. Every write names the checkpoint that it
-    follows, so somebody else's save to the same thread ends its import instead of mixing with it.
+    Blank lines are skipped. Before its first write, each thread is compared with the target: one
+    that has exactly the first messages of the line, as an interrupted import leaves it, is
+    completed; one that has anything else is a conflict. Every write names the checkpoint that it
+    follows, so a concurrent save to the same thread ends its import and never mixes with it.
 
     Args:
-        checkpointer: where the threads go.
-        lines: as a file opened in binary mode gives them.
+        checkpointer: the target.
+        lines: those of a file opened in binary mode, or strings.
         prefix: put before every thread id.
         on_conflict: ``"error"`` and ``"skip"`` leave such a thread alone, and differ in the status
             that they report; ``"replace"`` deletes it, with its logs in other namespaces, and
-            imports anew.
+            imports it anew.
 
     Raises:
-        What `Checkpointer.save` raises of the database. Threads that were being written then are
-        left incomplete, and another import completes them.
+        MemalchemyError: an error of the database in `Checkpointer.save`. Threads that were being
+            written then are incomplete, and another import completes them.
     """
     if on_conflict not in ("error", "skip", "replace"):
         raise ValueError(f"on_conflict is 'error', 'skip' or 'replace', not {on_conflict!r}")
@@ -164,8 +163,8 @@ async def import_threads(
             else:
                 thread_id = thread.thread_id
                 work = partial(_import, checkpointer, number, thread, on_conflict)
-            # A thread may be in the file twice: the second waits for the first.
-            while len(window) >= AT_ONCE or any(other == thread_id for other, _ in window):
+            # A thread may be in the file twice: the second line waits for the first.
+            while len(window) >= CONCURRENCY or any(other == thread_id for other, _ in window):
                 yield await window[0][1]
                 window.popleft()
             window.append((thread_id, asyncio.create_task(work())))
@@ -186,7 +185,7 @@ async def _done(outcome: Outcome) -> Outcome:
 async def _import(
     checkpointer: Checkpointer, line: int, thread: Thread, on_conflict: OnConflict
 ) -> Outcome:
-    there = await _already_there(checkpointer, thread)
+    there = await _count_there(checkpointer, thread)
     status: Status = "imported"
     if there is None:
         if on_conflict != "replace":
@@ -216,7 +215,7 @@ async def _import(
                 "conflict",
                 thread.thread_id,
                 number - 1 - there,
-                problem=f"somebody else changed the thread while message {number} was imported",
+                problem=f"another process changed the thread while message {number} was imported",
             )
     stats = await checkpointer.get_storage_stats(thread.thread_id)
     return Outcome(
@@ -229,8 +228,8 @@ async def _import(
     )
 
 
-async def _already_there(checkpointer: Checkpointer, thread: Thread) -> int | None:
-    """How many messages the stored thread holds; ``None`` if it holds anything else."""
+async def _count_there(checkpointer: Checkpointer, thread: Thread) -> int | None:
+    """Count the messages that the stored thread has; return ``None`` if it has anything else."""
     ids = await checkpointer.list_checkpoints(thread.thread_id, len(thread.messages) + 1)
     count = len(ids)
     if ids != [checkpoint_id(number) for number in range(count, 0, -1)]:
@@ -242,6 +241,6 @@ async def _already_there(checkpointer: Checkpointer, thread: Thread) -> int | No
     known = await plain.get_metadata(thread.thread_id, ids[0])
     if stored is None or known is None or count > len(thread.messages):
         return None
-    # Compared as they are stored: equal bytes are equal values of equal types, NaN included.
+    # Equal encodings mean equal values of equal types, NaN included.
     same = encode_state(stored) == encode_state(thread.state(count))
     return count if same and known["metadata"] == thread.metadata else None

@@ -1,5 +1,5 @@
-"""Adapters: what an agent framework calls its storage, over what this library has.
+"""Adapters: storage classes that agent frameworks call, on a memalchemy database.
 
-A file for each framework, which imports it; each is behind the extra of its name, and none speaks
-SQL. Nothing here is imported with `memalchemy` itself.
+Each module is named after its framework, which it imports, and is installed by the extra of the
+same name. `memalchemy` itself imports none of them.
 """

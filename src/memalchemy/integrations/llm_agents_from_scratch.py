@@ -1,53 +1,56 @@
-"""`MemalchemyMemoryStore`: where llm-agents-from-scratch's `Memory` keeps episodes.
-
-Knows `EpisodeStore`; no SQL.
-"""
+"""`MemalchemyMemoryStore`: the episodes of llm-agents-from-scratch's `Memory`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import UTC
-from typing import Any, Self
+from typing import Any
 
-from llm_agents_from_scratch.base.memory_store import BaseMemoryStore
-from llm_agents_from_scratch.data_structures import Episode, RecallMode, Task, TaskResult
-from llm_agents_from_scratch.errors import EpisodeNotFoundError
-
-from memalchemy import Database, EpisodeStore, errors
+from memalchemy import EpisodeStore, errors, memory
 from memalchemy.contracts import Seconds
-from memalchemy.keys import check_namespace
-from memalchemy.memory import episodes
+from memalchemy.integrations._base import Adapter, AnyDatabase, requires
 from memalchemy.store.embedding import Embedder
 
-OWN = "llm_agents_from_scratch"
-"""In the metadata of a stored episode: what this framework's episodes have besides."""
+with requires(
+    "llm-agents-from-scratch", extra="llm-agents-from-scratch", module="llm_agents_from_scratch"
+):
+    from llm_agents_from_scratch.base.memory_store import BaseMemoryStore
+    from llm_agents_from_scratch.data_structures import Episode, RecallMode, Task, TaskResult
+    from llm_agents_from_scratch.errors import EpisodeNotFoundError
+
+EXTRA_FIELDS = "llm_agents_from_scratch"
+"""Key in the metadata of a stored episode for the fields that only this framework has."""
 
 
-class MemalchemyMemoryStore(BaseMemoryStore):
-    """Episodes in a SQL database: whole or absent, one of each id, seen by every process.
+class MemalchemyMemoryStore(Adapter, BaseMemoryStore):
+    """A memory store in a SQL database, which any number of processes may share.
+
+    A write is stored as a whole or not at all, and there is one episode for each id.
 
     Args:
-        db: a `Database`, which may hold anything else besides, or a URL.
-        max_results: how many `recall` gives at most.
-        recall_mode: by likeness to the task, or by recency.
-        namespace: whose they are, such as ``("team", "ada")``; those of another are never seen.
-        embedder: a function of a list of texts that gives a vector for each; it may be a coroutine.
-            Likeness is then of words and meaning, without it of words.
+        db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
+            `AsyncEngine`. Without it, the URL in ``MEMALCHEMY_URL``, or else a database in memory
+            for this object alone.
+        max_results: how many episodes `recall` returns at most.
+        recall_mode: recall the episodes that are most like the task, or the latest.
+        namespace: keeps episodes apart, such as those of a user: ``("team", "ada")``.
+        embedder: a function that returns a vector for each of a list of texts; it may be a
+            coroutine function. With it, likeness goes by words and meaning, without it by words.
         ttl: how long an episode is kept, in seconds or as a timedelta.
 
-    Keyword arguments of `recall` are those of `memalchemy.Store.search`: ``filter``, ``threshold``,
-    ``mode`` … In an encrypted database that holds nothing readable to look in, it gives the latest.
-
-    ``native`` is the `memalchemy.EpisodeStore` underneath.
+    `recall` takes the keyword arguments of `memalchemy.Store.search`: ``filter``, ``threshold``,
+    ``mode`` and so on. In an encrypted database without searchable words, it returns the latest
+    episodes. ``native`` is the `memalchemy.EpisodeStore` underneath.
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
+    root = "llm-agents"
+
     def __init__(
         self,
-        db: Database | str,
+        db: AnyDatabase | None = None,
         max_results: int = 5,
         recall_mode: RecallMode = RecallMode.SEARCH,
         *,
@@ -55,121 +58,112 @@ class MemalchemyMemoryStore(BaseMemoryStore):
         embedder: Embedder | None = None,
         ttl: Seconds | None = None,
     ) -> None:
-        super().__init__(max_results=max_results, recall_mode=RecallMode(recall_mode))
-        self._is_own = not isinstance(db, Database)
+        BaseMemoryStore.__init__(self, max_results=max_results, recall_mode=RecallMode(recall_mode))
+        Adapter.__init__(self, db, namespace=namespace)
         self.native = EpisodeStore(
-            db if isinstance(db, Database) else Database(db),
-            namespace=("llm-agents", *check_namespace(namespace), "episodes"),
+            self.db,
+            namespace=(*self.namespace, "episodes"),
             max_results=max_results,
             embedder=embedder,
             ttl=ttl,
         )
 
-    def __repr__(self) -> str:
-        return f"MemalchemyMemoryStore({self.native.store.db!r})"
+    def translate(self, error: Exception) -> Exception | None:
+        """Return the framework's `EpisodeNotFoundError` for ours."""
+        if isinstance(error, errors.EpisodeNotFoundError):
+            return EpisodeNotFoundError(str(error))
+        return None
 
     async def write(self, episode: Episode) -> None:
-        """Keep an episode; one of the same ``id_`` is replaced.
+        """Store an episode; one with the same ``id_`` is replaced.
 
         Raises:
             NotSerialisable, TooLarge: it cannot be stored; nothing was written.
         """
-        await self.native.write(_stored(episode))
+        await self.native.write(_to_native(episode))
 
     async def update(self, episode: Episode) -> None:
-        """Replace the episode of the same ``id_``.
+        """Replace the episode with the same ``id_``.
 
         Raises:
             EpisodeNotFoundError: there is none.
         """
-        with _their_error():
-            await self.native.update(_stored(episode))
+        with self.translated_errors():
+            await self.native.update(_to_native(episode))
 
     async def delete(self, id_: str) -> None:
-        """Remove an episode.
+        """Delete an episode.
 
         Raises:
-            EpisodeNotFoundError: there is none of that id.
+            EpisodeNotFoundError: there is none with that id.
         """
-        with _their_error():
+        with self.translated_errors():
             await self.native.delete(id_)
 
     async def get(self, id_: str) -> Episode | None:
-        """The episode of that id, or ``None``."""
+        """Return the episode with that id, or ``None``."""
         found = await self.native.get(id_)
-        return None if found is None else _read(found)
+        return None if found is None else _from_native(found)
 
     async def count(self) -> int:
-        """How many episodes there are."""
+        """Count the episodes."""
         return await self.native.count()
 
     async def summary(self) -> str:
-        """How many there are, where, the newest and the oldest, for a person."""
-        lines = [f"{type(self).__name__}: {await self.count()} episodes | {self.native.store.db!r}"]
+        """Describe the store for a person: size, database, newest and oldest episode."""
+        lines = [f"{type(self).__name__}: {await self.count()} episodes | {self.db!r}"]
         newest, oldest = await self.native.recent(1), await self.native.oldest()
         lines += [f"  newest: {one.headline}" for one in newest]
         lines += [f"  oldest: {oldest.headline}"] if oldest is not None else []
         return "\n".join(lines)
 
     async def close(self) -> None:
-        """Close the connections of a database that was opened here from a URL."""
-        if self._is_own:
-            await self.native.store.db.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
+        """Close the connections of a database that this object opened."""
+        await self.aclose()
 
     async def _read_recent(self, n: int) -> list[Episode]:
-        return [_read(one) for one in await self.native.recent(n)]
+        return [_from_native(one) for one in await self.native.recent(n)]
 
     async def _search(self, query: str, **kwargs: Any) -> list[Episode]:
-        self.native.max_results = self.max_results  # which whoever has this object may change
-        return [_read(one) for one in await self.native.recall(query, **kwargs)]
+        self.native.max_results = self.max_results  # a caller may have changed the attribute
+        return [_from_native(one) for one in await self.native.recall(query, **kwargs)]
 
 
-def _stored(episode: Episode) -> episodes.Episode:
-    own: dict[str, Any] = {"task_id": episode.task.id_}
+def _to_native(episode: Episode) -> memory.Episode:
+    extra: dict[str, Any] = {"task_id": episode.task.id_}
     if episode.result is not None and episode.result.task_id != episode.task.id_:
-        own["result_task_id"] = episode.result.task_id
+        extra["result_task_id"] = episode.result.task_id
     if episode.completed_at.tzinfo is None:
-        own["completed_at"] = episode.completed_at
-    error: Any = episode.error  # which may be an exception; it is stored as what it says
-    return episodes.Episode(
+        extra["completed_at"] = episode.completed_at
+    error: Any = episode.error  # an exception is stored as its text
+    return memory.Episode(
         id_=episode.id_,
         task=episode.task.instruction,
         rollout=episode.rollout,
         result=None if episode.result is None else episode.result.content,
         error=error,
-        metadata={**episode.metadata, OWN: own},
-        # Without a zone it is this machine's local time: the framework takes datetime.now().
+        metadata={**episode.metadata, EXTRA_FIELDS: extra},
+        # The framework uses datetime.now(): a time without a zone is local time.
         completed_at=episode.completed_at.astimezone(UTC),
     )
 
 
-def _read(found: episodes.Episode) -> Episode:
+def _from_native(found: memory.Episode) -> Episode:
     metadata = dict(found.metadata)
-    own = metadata.pop(OWN, {})
-    task_id = own.get("task_id", found.id_)
+    extra = metadata.pop(EXTRA_FIELDS, {})
+    task_id = extra.get("task_id", found.id_)
     result = None
     if found.result is not None:
-        result = TaskResult(task_id=own.get("result_task_id", task_id), content=found.result)
+        result = TaskResult(task_id=extra.get("result_task_id", task_id), content=found.result)
     return Episode(
         id_=found.id_,
         task=Task(id_=task_id, instruction=found.task),
         rollout=found.rollout,
         result=result,
         error=found.error,
-        metadata={name: str(said) for name, said in metadata.items()},
-        completed_at=own.get("completed_at", found.completed_at),
+        metadata={name: str(value) for name, value in metadata.items()},
+        completed_at=extra.get("completed_at", found.completed_at),
     )
 
 
-@contextmanager
-def _their_error() -> Iterator[None]:
-    try:
-        yield
-    except errors.EpisodeNotFoundError as error:
-        raise EpisodeNotFoundError(str(error)) from error
+__all__ = ["MemalchemyMemoryStore"]

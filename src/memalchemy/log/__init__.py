@@ -1,4 +1,4 @@
-"""The log under checkpoints and threads: allot a position, append, lock, sweep, copy.
+"""The log under checkpoints and threads: allot positions, append, lock, delete, copy, list.
 
 A log is (tenant, thread_id, namespace); its head is a row of ``threads``, and locking that row is
 locking the log. Two rules hold every program here together:
@@ -9,21 +9,19 @@ locking the log. Two rules hold every program here together:
   snapshot older than its lock.
 """
 
-from memalchemy.log.appending import Position, append
-from memalchemy.log.copying import copy_log
-from memalchemy.log.grouped import append_many
-from memalchemy.log.removing import (
-    Head,
+from memalchemy.log.append import Position, append_checkpoint, append_checkpoints
+from memalchemy.log.copy import copy_log
+from memalchemy.log.delete import (
     delete_checkpoint,
+    delete_checkpoints,
     delete_log,
     delete_thread,
-    lock_log,
-    read_head,
     remove_log,
     sweep,
     sweep_locked,
 )
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, STATES, THREADS, Log, new_epoch
+from memalchemy.log.heads import Head, lock_log, read_head
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, STATES, THREADS, Log, new_epoch, second_of
 
 __all__ = [
     "CHECKPOINTS",
@@ -33,16 +31,18 @@ __all__ = [
     "Head",
     "Log",
     "Position",
-    "append",
-    "append_many",
+    "append_checkpoint",
+    "append_checkpoints",
     "copy_log",
     "delete_checkpoint",
+    "delete_checkpoints",
     "delete_log",
     "delete_thread",
     "lock_log",
     "new_epoch",
     "read_head",
     "remove_log",
+    "second_of",
     "sweep",
     "sweep_locked",
 ]

@@ -1,7 +1,7 @@
-"""Entries in a log: look at its head, read them, take them away, change them.
+"""Entries of a log: reading, removing and editing them. `memalchemy.log.append` puts them in.
 
-Whatever has to look first locks the head, then looks, in separate statements: see `memalchemy.log`.
-Payloads are bytes that others made. How entries come into a log is in ``entering``.
+Whatever has to look first locks the head, then looks, in separate statements. Payloads are bytes
+that others made.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from sqlalchemy import (
 
 from memalchemy.contracts import UNSET, Unset
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Conflict, ThreadDeleted
-from memalchemy.log.removing import Head, lock_log, remove_log
+from memalchemy.errors import ThreadDeleted
+from memalchemy.log.delete import remove_log
+from memalchemy.log.heads import Head, conflict, lock_log
 from memalchemy.log.tables import (
     DELTAS,
     THREADS,
@@ -60,9 +61,12 @@ def standing(
 
     Raises:
         Conflict, ThreadDeleted: it is not as *expected*; nothing was changed.
+        Corrupt: the key is another log's.
     """
     answer = yield lock_log(d), log.binds()
     head = Head._make(answer[0]) if answer else None
+    if head is not None:
+        head.check_names(log)
     if head is not None and head.is_expired(values["p_now"]):
         yield from remove_log(d, log)
         head = None
@@ -75,18 +79,7 @@ def standing(
     return head if alive else None
 
 
-def conflict(log: Log, expected: object, current: int) -> Conflict:
-    found = f"at version {current}" if current else "not there"
-    wanted = f"at version {expected}" if expected else "not to be there"
-    return Conflict(
-        f"the log of thread {log.thread_id!r} was expected {wanted}, and it is {found}; nothing "
-        "was changed. Read what is new in it, and decide again.",
-        expected=expected,
-        current=current,
-    )
-
-
-# --- Taking away, and changing -------------------------------------------------------------------
+# --- Removing and editing -----------------------------------------------------------------------
 
 
 @statement(which=("all", "beyond", "between"))
@@ -107,7 +100,7 @@ def remove_entries(d: Dialect, which: str) -> Executable:
 @statement()
 def edit_entry(d: Dialect) -> Executable:
     """Give an entry another value; its position, key and times stay."""
-    names = ("raw_size", "codec", "checksum", "search_text", "payload")
+    names = ("codec", "checksum", "search_text", "payload")
     here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
     return update(DELTAS).where(of_log(DELTAS), is_entry(), here).values(binds(DELTAS, names))
 
@@ -121,7 +114,8 @@ def entries_changed(d: Dialect) -> Executable:
         .values(
             epoch=THREADS.c.epoch + 1,
             version=THREADS.c.version + 1,
-            **binds(THREADS, ["updated_at"]),
+            updated_at=bindparam("p_now", type_=THREADS.c.updated_at.type),
+            active_at=bindparam("p_active_at", type_=THREADS.c.active_at.type),
         )
     )
 

@@ -1,73 +1,91 @@
-"""Which threads there are: the heads of one namespace, most recently written first, by a glob."""
+"""Listing logs and threads: the heads of a tenant, most recently written first, by a glob."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Executable, and_, bindparam, func, literal_column, select
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Table,
+    and_,
+    bindparam,
+    func,
+    literal_column,
+    or_,
+    select,
+)
 
+from memalchemy.contracts import LogInfo
 from memalchemy.database import Database, HostConnection
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import Dialect, in_namespace, namespace_binds
 from memalchemy.keys import check_thread_id, decode_namespace, encode_id
-from memalchemy.log.entries import holds_entries, is_entry
-from memalchemy.log.tables import DELTAS, THREADS, live, same_log
-from memalchemy.statements import Answer, Program, statement
-
-PAGE = 500
+from memalchemy.log.entries import has_anything, holds_entries, is_entry
+from memalchemy.log.scan import PAGE, ask, scan
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, live, same_log, second_of
+from memalchemy.statements import Answer, beyond, bound, statement
 
 
 def _holds(of: str) -> ColumnElement[bool]:
     return THREADS.c.head_id.is_not(None) if of == "checkpoints" else holds_entries()
 
 
+def _newest_first(query: Any, d: Dialect, key: tuple[str, ...], after: bool) -> Any:
+    """*query* in the order of the last write, from behind a row on if *after*.
+
+    ``active_at`` is ``updated_at`` to the second: the index gives that order, and the rows of one
+    second are sorted. So the newest few are found without reading all.
+    """
+    active, last, *names = (THREADS.c[name] for name in ("active_at", "updated_at", *key))
+    if after:
+        behind = beyond(d, THREADS, key)
+        query = query.where(
+            active <= bound(active, "p"),
+            or_(last < bound(last, "p"), and_(last == bound(last, "p"), behind)),
+        )
+    return query.order_by(active.desc(), last.desc(), *names).limit(bindparam("p_limit"))
+
+
 @statement(of=("checkpoints", "entries"), after=(True, False), prefix=(True, False))
 def list_heads(d: Dialect, of: str, after: bool, prefix: bool) -> Executable:
     """Threads with a checkpoint, or with an entry, most recently written first, in pages."""
-    scope = (THREADS.c[name] == bindparam(f"k_{name}") for name in ("tenant", "namespace"))
-    query = (
-        select(THREADS.c.thread_id, THREADS.c.updated_at)
-        .where(and_(*scope), live(), _holds(of))
-        .order_by(THREADS.c.updated_at.desc(), THREADS.c.thread_id)
-        .limit(bindparam("p_limit"))
+    query = select(THREADS.c.thread_id, THREADS.c.updated_at).where(
+        in_namespace(THREADS, below=False), live(), _holds(of)
     )
     if prefix:
-        query = query.where(
-            THREADS.c.thread_id >= bindparam("p_low"), THREADS.c.thread_id < bindparam("p_high")
-        )
-    if after:
-        same = THREADS.c.updated_at == bindparam("p_updated_at")
-        query = query.where(
-            (THREADS.c.updated_at < bindparam("p_updated_at"))
-            | and_(same, THREADS.c.thread_id > bindparam("p_thread_id"))
-        )
-    return query
+        query = query.where(_from_to())
+    return _newest_first(query, d, ("thread_id",), after)  # type: ignore[no-any-return]
+
+
+def _from_to() -> ColumnElement[bool]:
+    key = THREADS.c.thread_id
+    low, high = (bindparam(name, type_=key.type) for name in ("p_low", "p_high"))
+    return and_(key >= low, key < high)
 
 
 @statement()
 def list_named(d: Dialect) -> Executable:
-    """When those of the threads in ``p_thread_ids`` that have an entry were last written."""
-    named = d.listed("p_thread_ids", ("thread_id",))
-    scope = (THREADS.c[name] == bindparam(f"k_{name}") for name in ("tenant", "namespace"))
+    """The last write of those threads in ``p_thread_ids`` that have an entry."""
+    named = d.statements.rows_from_list("p_thread_ids", ("thread_id",))
     ids: Any = select(named.c.thread_id)
     return select(THREADS.c.thread_id, THREADS.c.updated_at).where(
-        and_(*scope), THREADS.c.thread_id.in_(ids), live(), holds_entries()
+        in_namespace(THREADS, below=False), THREADS.c.thread_id.in_(ids), live(), holds_entries()
     )
 
 
 @statement(after=(True, False))
 def list_old(d: Dialect, after: bool) -> Executable:
     """Threads of a namespace with an entry that occurred before ``p_cutoff``, by their ids."""
-    scope = (THREADS.c[name] == bindparam(f"k_{name}") for name in ("tenant", "namespace"))
     early = DELTAS.c.occurred_at < bindparam("p_cutoff", type_=DELTAS.c.occurred_at.type)
     here = and_(same_log(DELTAS, THREADS), is_entry(), early)
     old = select(literal_column("1")).select_from(DELTAS).where(here).exists()
-    query = select(THREADS.c.thread_id).where(and_(*scope), live(), old)
+    query = select(THREADS.c.thread_id).where(in_namespace(THREADS, below=False), live(), old)
     if after:
         query = query.where(THREADS.c.thread_id > bindparam("p_thread_id"))
     return query.order_by(THREADS.c.thread_id).limit(bindparam("p_limit"))
@@ -87,8 +105,7 @@ def list_entry_logs(d: Dialect, scope: str) -> Executable:
     ).where(THREADS.c.tenant == bindparam("k_tenant"), live(), holds_entries())
     if scope == "thread":
         query = query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
-    order = (THREADS.c.updated_at.desc(), THREADS.c.thread_id, THREADS.c.namespace)
-    return query.order_by(*order).limit(bindparam("p_limit"))
+    return _newest_first(query, d, NAMES[1:], after=False)  # type: ignore[no-any-return]
 
 
 @statement(of=("checkpoints", "entries"), scope=("tenant", "thread"))
@@ -99,6 +116,48 @@ def list_namespaces(d: Dialect, of: str, scope: str) -> Executable:
     if scope == "thread":
         query = query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
     return query.order_by(THREADS.c.namespace)
+
+
+@statement()
+def list_below(d: Dialect) -> Executable:
+    """The logs of a thread in a namespace and below it, tombstones included."""
+    thread = THREADS.c.thread_id == bindparam("k_thread_id")
+    return (
+        select(THREADS.c.namespace, THREADS.c.head_id, THREADS.c.deleted_at)
+        .where(in_namespace(THREADS, below=True), thread)
+        .order_by(THREADS.c.namespace)
+    )
+
+
+@statement()
+def list_logs_of_thread(d: Dialect) -> Executable:
+    """The logs of a thread in all namespaces, tombstones included."""
+    of_thread = (THREADS.c[name] == bindparam(f"k_{name}") for name in NAMES[:2])
+    return (
+        select(THREADS.c.namespace, THREADS.c.deleted_at)
+        .where(*of_thread)
+        .order_by(THREADS.c.namespace)
+    )
+
+
+@statement()
+def list_all_threads(d: Dialect) -> Executable:
+    """Every thread of a tenant, tombstones included."""
+    return (
+        select(THREADS.c.thread_id)
+        .where(THREADS.c.tenant == bindparam("k_tenant"))
+        .distinct()
+        .order_by(THREADS.c.thread_id)
+    )
+
+
+async def all_threads(db: Database, connection: HostConnection | None = None) -> list[str]:
+    """The ids of all threads of a tenant, deleted and expired ones too, in their order."""
+    rows = await ask(db, list_all_threads(db.dialect), {"k_tenant": db.tenant}, connection)
+    return [row.thread_id for row in rows]
+
+
+# --- Logs of entries -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +216,11 @@ async def _over_namespaces(
     values = {"k_tenant": db.tenant, **binds}
     if thread_id is not None:
         values["k_thread_id"] = check_thread_id(thread_id)
-    return await ask(db, family(db.dialect, scope=scope, **variant), values, connection)
+    query = family(db.dialect, scope=scope, **variant)
+    return await ask(db, query, values, connection, stale=True)
+
+
+# --- Threads by a glob ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +237,8 @@ class ThreadIds:
 
     async def first(self, limit: int, connection: HostConnection | None) -> list[str]:
         """The first *limit* of them, most recently written first; they may be a moment old."""
-        return [row.thread_id for row in await first(self.pages(connection), limit)]
+        pages = self.pages(connection, min(limit, PAGE))
+        return [row.thread_id for row in await first(pages, limit)]
 
     async def count(self, connection: HostConnection | None) -> int:
         """How many they are; one that is written while they are counted may be passed over."""
@@ -184,41 +248,47 @@ class ThreadIds:
                 seen.update(row.thread_id for row in rows)
         return len(seen)
 
-    def pages(self, connection: HostConnection | None) -> AsyncGenerator[list[Any]]:
+    def pages(
+        self, connection: HostConnection | None, size: int = PAGE
+    ) -> AsyncGenerator[list[Any]]:
         """Rows with their ``thread_id``, most recently written first, page by page."""
-        scope = {"k_tenant": self.db.tenant, "k_namespace": self.path}
-        within = range_of(self.pattern)
+        span = range_of(self.pattern)
 
-        async def page(after: bool, binds: dict[str, Any]) -> Answer:
-            prefix = within is not None
-            statement = list_heads(self.db.dialect, of=self.of, after=after, prefix=prefix)
-            return await ask(self.db, statement, scope | binds, connection)
+        def page(after: bool) -> Executable:
+            return list_heads(self.db.dialect, of=self.of, after=after, prefix=span is not None)
 
-        return matching(page, self.pattern, within)
+        binds = namespace_binds(self.db.tenant, self.path, below=False)
+        return matching(self.db, page, binds, self.pattern, span, connection, size=size)
 
 
 async def matching(
-    page: Callable[[bool, dict[str, Any]], Awaitable[Answer]],
+    db: Database,
+    page: Callable[[bool], Executable],
+    binds: Mapping[str, Any],
     pattern: str,
-    within: tuple[str, str] | None,
+    span: tuple[str, str] | None,
+    connection: HostConnection | None,
+    *,
+    size: int,
 ) -> AsyncGenerator[list[Any]]:
-    """The rows whose thread's id matches a glob, page by page as *page* reads them.
+    """The rows whose thread's id matches a glob, page by page; they may be a moment old.
 
-    It is told whether a page is one after another, and what to bind: where that one ended, and the
-    range *within* which ids can match, if there is one.
+    *span* is the range of ids that can match, if there is one. Only where every id matches is a
+    page as small as *size*.
     """
     matches = re.compile(fnmatch.translate(pattern)).match
-    binds: dict[str, Any] = {"p_limit": PAGE}
-    if within is not None:
-        binds |= {"p_low": within[0], "p_high": within[1]}
-    after = False
-    while True:
-        rows = await page(after, binds)
-        yield [row for row in rows if matches(row.thread_id)]
-        if len(rows) < PAGE:
-            return
-        after = True
-        binds |= {f"p_{name}": value for name, value in rows[-1]._mapping.items()}
+    if span is not None:
+        binds = {**binds, "p_low": span[0], "p_high": span[1]}
+
+    def behind(row: Any) -> dict[str, Any]:
+        active = {"p_active_at": second_of(row.updated_at)}
+        return active | {f"p_{name}": value for name, value in row._mapping.items()}
+
+    size = size if pattern == "*" else PAGE
+    pages = scan(db, page, binds, behind, connection, size=size, stale=True)
+    async with aclosing(pages):
+        async for rows in pages:
+            yield [row for row in rows if matches(row.thread_id)]
 
 
 async def first(pages: AsyncGenerator[list[Any]], limit: int) -> list[Any]:
@@ -230,21 +300,6 @@ async def first(pages: AsyncGenerator[list[Any]], limit: int) -> list[Any]:
     return found[:limit]
 
 
-async def ask(
-    db: Database,
-    statement: Executable,
-    binds: Mapping[str, Any],
-    connection: HostConnection | None,
-) -> Answer:
-    """What a statement finds now; it may be a moment old."""
-    values = {"p_now": datetime.now(UTC), **binds}
-
-    def program() -> Program[Answer]:
-        return (yield statement, values)
-
-    return await db.read(program, connection=connection, stale=True)
-
-
 def range_of(pattern: str) -> tuple[str, str] | None:
     """The thread ids that can match a glob, as a range of what is stored: from, and up to before.
 
@@ -254,3 +309,105 @@ def range_of(pattern: str) -> tuple[str, str] | None:
     if not prefix or encode_id(prefix) != prefix or prefix[-1] >= "\ud7ff":
         return None
     return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)
+
+
+# --- Logs with what they hold --------------------------------------------------------------------
+
+WHICH = ("all", "prefix", "thread")
+
+
+@statement(which=WHICH, scope=("namespace", "below", "tenant"), after=(False, True))
+def list_logs(d: Dialect, which: str, scope: str, after: bool) -> Executable:
+    """Logs with a checkpoint or an entry, most recently written first, in pages.
+
+    Of a namespace, of it and those under it (``below``), or of the whole tenant; of all threads, of
+    those with an id from ``p_low`` up to before ``p_high`` (``prefix``), or of one.
+    """
+    columns = (
+        *("log_id", "thread_id", "namespace", "head_id", "created_at", "updated_at"),
+        *("meta", "forked_from", "forked_seq"),
+    )
+    place = (
+        THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
+        if scope == "tenant"
+        else in_namespace(THREADS, below=scope == "below")
+    )
+    query = select(*(THREADS.c[name] for name in columns)).where(place, live(), has_anything())
+    if which == "prefix":
+        query = query.where(_from_to())
+    elif which == "thread":
+        key = THREADS.c.thread_id
+        query = query.where(key == bindparam("k_thread_id", type_=key.type))
+    return _newest_first(query, d, NAMES[1:], after)  # type: ignore[no-any-return]
+
+
+@statement()
+def measure_logs(d: Dialect) -> Executable:
+    """The number of checkpoints and entries of some logs, and the sizes of the checkpoints; binds
+    ``p_logs``, of `list_batches`.
+    """
+    named = d.statements.rows_from_list("p_logs", ("log_id",))
+
+    def of_names(what: Any) -> Any:
+        here = CHECKPOINTS.c.log_id == named.c.log_id
+        return select(what).select_from(CHECKPOINTS).where(here).scalar_subquery()
+
+    def here(table: Table) -> ColumnElement[bool]:
+        return table.c.log_id == named.c.log_id
+
+    entries = select(func.count()).select_from(DELTAS).where(here(DELTAS), is_entry())
+    return select(
+        named.c.log_id,
+        of_names(func.count()).label("checkpoints"),
+        of_names(func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0)).label("raw_size"),
+        of_names(func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0)).label("stored_size"),
+        entries.scalar_subquery().label("entries"),
+    )
+
+
+async def logs(
+    db: Database,
+    path: str,
+    thread_id: str | None,
+    *,
+    below: bool,
+    pattern: str,
+    limit: int,
+    connection: HostConnection | None,
+) -> list[LogInfo]:
+    """The first *limit* logs of the namespace stored as *path*, or with *below* from it on down,
+    most recently written first: of threads whose id matches the glob *pattern*, or of one thread.
+    """
+    binds = namespace_binds(db.tenant, path, below)
+    scope = "namespace" if not below else "tenant" if path == "/" else "below"
+    span, which = range_of(pattern), "all"
+    if thread_id is not None:
+        binds["k_thread_id"] = thread_id
+        which, span, pattern = "thread", None, "*"
+    elif span is not None:
+        which = "prefix"
+
+    def page(after: bool) -> Executable:
+        return list_logs(db.dialect, which=which, scope=scope, after=after)
+
+    found = matching(db, page, binds, pattern, span, connection, size=min(limit, PAGE))
+    heads = await first(found, limit)
+    sizes: dict[Any, Any] = {}
+    for listed in db.dialect.statements.list_batches("p_logs", [(head.log_id,) for head in heads]):
+        for row in await ask(db, measure_logs(db.dialect), listed, connection, stale=True):
+            sizes[row.log_id] = row
+    return [
+        LogInfo(
+            thread_id=head.thread_id,
+            namespace=decode_namespace(head.namespace),
+            checkpoints=size.checkpoints,
+            entries=size.entries,
+            newest_id=head.head_id,
+            raw_size=int(size.raw_size),
+            stored_size=int(size.stored_size),
+            created_at=head.created_at,
+            updated_at=head.updated_at,
+        )
+        for head, size in ((head, sizes[head.log_id]) for head in heads)
+        if size.checkpoints or size.entries  # else deleted meanwhile
+    ]

@@ -1,7 +1,6 @@
-"""What an agent remembers of its users and its work, on the store and the logs below.
+"""Long-term memory: what an agent remembers of its users and its work across conversations.
 
-Policies only: this room speaks to the features below it, never to SQL. Names are imported when
-they are asked for.
+Names are imported when they are first used.
 """
 
 from typing import TYPE_CHECKING
@@ -9,8 +8,11 @@ from typing import TYPE_CHECKING
 from memalchemy._later import later
 
 if TYPE_CHECKING:
-    from memalchemy.memory.conversation import Conversation, ConversationView
-    from memalchemy.memory.conversation_store import ConversationStore
+    from memalchemy.collections import ABSENT, KeyValueEntry
+    from memalchemy.conversations import ToolExchange
+    from memalchemy.memory._fact_extraction import extract_facts
+    from memalchemy.memory._keyword_extraction import keyword_memories
+    from memalchemy.memory.decorator import remember
     from memalchemy.memory.episodes import (
         BaseEpisodeStore,
         Episode,
@@ -20,28 +22,24 @@ if TYPE_CHECKING:
         MaxResultsExceededWarning,
         RecallMode,
     )
-    from memalchemy.memory.exchanges import ToolExchange
-    from memalchemy.memory.extracting import extract_facts
     from memalchemy.memory.facts import MemoryFact, build_memory_context
-    from memalchemy.memory.key_value import ABSENT, KeyValue, KeyValueEntry
     from memalchemy.memory.long_term import LLMMemoryManager
-    from memalchemy.memory.memories import Memory, MemoryScope, MemoryType, RunInfo, memory_block
-    from memalchemy.memory.remembering import remember
-    from memalchemy.memory.retained import RetainedCheckpointer
-    from memalchemy.memory.sessions import (
+    from memalchemy.memory.manager import (
         BaseMemoryManager,
         NoopMemoryManager,
         without_memory_blocks,
     )
-    from memalchemy.memory.tool_outputs import ToolOutputs
+    from memalchemy.memory.memories import Memory, MemoryScope, MemoryType, RunInfo, memory_block
     from memalchemy.memory.user_memory import UserMemoryStore
-    from memalchemy.memory.vector_store import MemoryResult, VectorStore
 else:
     __getattr__, __dir__ = later(
         __name__,
         {
-            "conversation": ("Conversation", "ConversationView"),
-            "conversation_store": ("ConversationStore",),
+            ".collections": ("ABSENT", "KeyValueEntry"),
+            ".conversations": ("ToolExchange",),
+            "_fact_extraction": ("extract_facts",),
+            "_keyword_extraction": ("keyword_memories",),
+            "decorator": ("remember",),
             "episodes": (
                 "BaseEpisodeStore",
                 "Episode",
@@ -51,18 +49,11 @@ else:
                 "MaxResultsExceededWarning",
                 "RecallMode",
             ),
-            "exchanges": ("ToolExchange",),
-            "extracting": ("extract_facts",),
             "facts": ("MemoryFact", "build_memory_context"),
-            "key_value": ("ABSENT", "KeyValue", "KeyValueEntry"),
             "long_term": ("LLMMemoryManager",),
+            "manager": ("BaseMemoryManager", "NoopMemoryManager", "without_memory_blocks"),
             "memories": ("Memory", "MemoryScope", "MemoryType", "RunInfo", "memory_block"),
-            "remembering": ("remember",),
-            "retained": ("RetainedCheckpointer",),
-            "sessions": ("BaseMemoryManager", "NoopMemoryManager", "without_memory_blocks"),
-            "tool_outputs": ("ToolOutputs",),
             "user_memory": ("UserMemoryStore",),
-            "vector_store": ("MemoryResult", "VectorStore"),
         },
     )
 
@@ -70,32 +61,25 @@ __all__ = [
     "ABSENT",
     "BaseEpisodeStore",
     "BaseMemoryManager",
-    "Conversation",
-    "ConversationStore",
-    "ConversationView",
     "Episode",
     "EpisodeFormatMode",
     "EpisodeStore",
     "EpisodicMemory",
-    "KeyValue",
     "KeyValueEntry",
     "LLMMemoryManager",
     "MaxResultsExceededWarning",
     "Memory",
     "MemoryFact",
-    "MemoryResult",
     "MemoryScope",
     "MemoryType",
     "NoopMemoryManager",
     "RecallMode",
-    "RetainedCheckpointer",
     "RunInfo",
     "ToolExchange",
-    "ToolOutputs",
     "UserMemoryStore",
-    "VectorStore",
     "build_memory_context",
     "extract_facts",
+    "keyword_memories",
     "memory_block",
     "remember",
     "without_memory_blocks",

@@ -1,7 +1,7 @@
-"""Episodes: what an agent did, task by task, recalled by recency or by likeness.
+"""Episodes: tasks that an agent did, recalled by recency or by similarity.
 
-`BaseEpisodeStore` is for stores of one's own, `EpisodeStore` keeps them in the database, and
-`EpisodicMemory` is what an agent's loop calls. Knows no SQL.
+`EpisodeStore` keeps them in the database, `BaseEpisodeStore` is the base class of other stores, and
+`EpisodicMemory` is what an agent's loop calls.
 """
 
 from __future__ import annotations
@@ -10,65 +10,70 @@ import asyncio
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing
 from datetime import UTC, datetime
 from enum import StrEnum
-from inspect import isawaitable
 from typing import Any, final
 from uuid import uuid4
 from xml.sax.saxutils import escape, quoteattr
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from memalchemy._transactions import transaction_of
 from memalchemy.contracts import Seconds, StoreItem, check_limit
 from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import EpisodeNotFoundError, TooLarge
 from memalchemy.keys import MAX_ID_CHARACTERS, check_name, check_namespace, encode_id
-from memalchemy.memory.finding import mode_of
+from memalchemy.memory._encryption import search_mode
+from memalchemy.memory._user_functions import awaited
 from memalchemy.store import DELETE, Store
 from memalchemy.store.embedding import Embedder
-from memalchemy.store.shelf import Namespace
+from memalchemy.store.settings import Namespace
 
-PAGE = 100
-MANY = 1000
+RECENT_PAGE = 100
+OLDEST_PAGE = 1000
+
 BY_TIME = "by time"
-"""Below an episode store's namespace, keys that sort by ``completed_at``, which is the caller's.
-The store orders by key or by the last write, and its index of fields finds what is equal: for the
-latest five it would read every episode.
+"""Last part of the namespace with keys that sort by ``completed_at``, the latest first.
+
+The store orders items by key or by their last write, and ``completed_at`` is set by the caller:
+without these keys the latest five episodes could be found only by reading all of them.
 """
+
 EMBEDDED = ("task", "result", "error")
-_LAST = datetime.max.replace(tzinfo=UTC)
+
+_LATEST = datetime.max.replace(tzinfo=UTC)
 _DIGITS = 18
-LONGEST_ID = MAX_ID_CHARACTERS - _DIGITS - 1
-"""Characters of an episode's id, as stored: its time and a space stand before it in a key."""
+MAX_ID = MAX_ID_CHARACTERS - _DIGITS - 1
+"""Characters of an episode's id as stored; in a time key its time and a blank stand before it."""
 
 
 class RecallMode(StrEnum):
-    """How `BaseEpisodeStore.recall` chooses."""
+    """Criterion of `BaseEpisodeStore.recall`."""
 
     RECENT = "recent"
     SEARCH = "search"
 
 
 class EpisodeFormatMode(StrEnum):
-    """How an episode reads as text."""
+    """Format of an episode as text."""
 
     XML = "xml"
     CONCAT = "concat"
 
 
 class MaxResultsExceededWarning(UserWarning):
-    """A store's `_search` or `_read_recent` gave more than ``max_results``; the rest is dropped."""
+    """Warning that a store gave more than ``max_results`` episodes; the rest was dropped."""
 
 
 class Episode(BaseModel):
-    """One task that was done, or that failed. ``completed_at`` is aware, and UTC if it was naive.
+    """Task that an agent did, or failed at. ``completed_at`` is aware UTC; naive times are UTC.
 
-    *task*, *result* and *error* are texts; an object with ``instruction``, one with ``content``,
-    and an exception are taken for theirs.
+    *task*, *result* and *error* are texts. Of an object with ``instruction`` or ``content`` that
+    text is taken, of an exception its class and message.
     """
 
-    # What was said stays out of an error: it may be logged.
+    # Errors of validation may be logged, and must not quote what was said.
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
     id_: str = Field(default_factory=lambda: str(uuid4()), min_length=1)
@@ -81,7 +86,7 @@ class Episode(BaseModel):
 
     @field_validator("task", "result", mode="before")
     @classmethod
-    def _text(cls, given: Any) -> Any:
+    def _take_text(cls, given: Any) -> Any:
         for name in ("instruction", "content"):
             if isinstance(text := getattr(given, name, None), str):
                 return text
@@ -89,12 +94,12 @@ class Episode(BaseModel):
 
     @field_validator("error", mode="before")
     @classmethod
-    def _said(cls, given: Any) -> Any:
+    def _describe_exception(cls, given: Any) -> Any:
         return f"{type(given).__name__}: {given}" if isinstance(given, BaseException) else given
 
     @field_validator("completed_at")
     @classmethod
-    def _aware(cls, given: datetime) -> datetime:
+    def _to_utc(cls, given: datetime) -> datetime:
         return given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
 
     def format(
@@ -102,9 +107,9 @@ class Episode(BaseModel):
         mode: EpisodeFormatMode | str = EpisodeFormatMode.XML,
         exclude: Collection[str] = ("id_", "rollout"),
     ) -> str:
-        """The fields that hold something, as text for a prompt.
+        """Format the fields that hold something as text for a prompt.
 
-        As XML, what the episode holds is escaped: no text in it ends an element or begins one.
+        As XML, all texts are escaped: none of them ends an element or begins one.
         """
         mode = EpisodeFormatMode(mode)
         fields = [
@@ -115,60 +120,60 @@ class Episode(BaseModel):
         extra = {} if "metadata" in exclude else self.metadata
         if mode is EpisodeFormatMode.CONCAT:
             pairs = [*fields, *extra.items()]
-            return "\n".join(f"{_line(name)}: {_line(_shown(value))}" for name, value in pairs)
-        lines = [f"    <{name}>{escape(_shown(value))}</{name}>" for name, value in fields]
+            return "\n".join(f"{_indent(name)}: {_indent(_format(value))}" for name, value in pairs)
+        lines = [f"    <{name}>{escape(_format(value))}</{name}>" for name, value in fields]
         lines += [
-            f"    <metadata name={quoteattr(name)}>{escape(_shown(value))}</metadata>"
+            f"    <metadata name={quoteattr(name)}>{escape(_format(value))}</metadata>"
             for name, value in extra.items()
         ]
         return "\n".join(("  <episode>", *lines, "  </episode>"))
 
     @property
     def headline(self) -> str:
-        """When it was completed, and how its task begins."""
+        """Time of completion and the first words of the task."""
         first = self.task.splitlines()[0] if self.task else ""
-        return f"{_shown(self.completed_at)} | {first[:60]}"
+        return f"{_format(self.completed_at)} | {first[:60]}"
 
     def __str__(self) -> str:
         return self.format()
 
 
 class BaseEpisodeStore(ABC):
-    """A store of episodes. A subclass keeps and finds them; `recall` is the same for all."""
+    """Base class of stores of episodes. A subclass stores and finds them; `recall` is given."""
 
     def __init__(
         self, max_results: int = 5, recall_mode: RecallMode | str = RecallMode.SEARCH
     ) -> None:
         if type(max_results) is not int or max_results < 1:
-            raise ValueError(f"max_results is a whole number from 1 on, not {max_results!r}")
+            raise ValueError(f"max_results must be a whole number from 1 on, not {max_results!r}")
         self.max_results = max_results
         self.recall_mode = RecallMode(recall_mode)
 
     @abstractmethod
     async def write(self, episode: Episode) -> None:
-        """Keep an episode; one of the same ``id_`` is replaced."""
+        """Store an episode; one with the same ``id_`` is replaced."""
 
     @abstractmethod
     async def _read_recent(self, n: int) -> list[Episode]:
-        """At most *n* episodes, the latest ``completed_at`` first."""
+        """Return at most *n* episodes, the latest ``completed_at`` first."""
 
     @abstractmethod
     async def _search(self, query: str, **more: Any) -> list[Episode]:
-        """At most ``max_results`` episodes that are like *query*, the likest first."""
+        """Return at most ``max_results`` episodes that are similar to *query*, the best first."""
 
     @final
     async def recall(self, query: str, **more: Any) -> list[Episode]:
-        """At most ``max_results`` episodes, by recency or by likeness to *query*.
+        """Return at most ``max_results`` episodes, by recency or by similarity to *query*.
 
-        *more* goes to the search; by recency neither it nor *query* matters.
+        *more* is passed to the search. By recency neither it nor *query* matters.
         """
         if self.recall_mode is RecallMode.RECENT:
-            asked, found = "_read_recent", await self._read_recent(self.max_results)
+            method, found = "_read_recent", await self._read_recent(self.max_results)
         else:
-            asked, found = "_search", await self._search(query, **more)
+            method, found = "_search", await self._search(query, **more)
         if len(found) > self.max_results:
             warnings.warn(
-                f"{type(self).__name__}.{asked} gave {len(found)} episodes, and max_results is "
+                f"{type(self).__name__}.{method} gave {len(found)} episodes, and max_results is "
                 f"{self.max_results}: the rest was dropped",
                 MaxResultsExceededWarning,
                 stacklevel=2,
@@ -177,7 +182,7 @@ class BaseEpisodeStore(ABC):
 
     @abstractmethod
     async def update(self, episode: Episode) -> None:
-        """Replace the episode of the same ``id_``.
+        """Replace the episode with the same ``id_``.
 
         Raises:
             EpisodeNotFoundError: there is none.
@@ -188,31 +193,32 @@ class BaseEpisodeStore(ABC):
         """Remove an episode.
 
         Raises:
-            EpisodeNotFoundError: there is none of that id.
+            EpisodeNotFoundError: there is none with that id.
         """
 
     @abstractmethod
     async def count(self) -> int:
-        """How many episodes there are."""
+        """Return the number of episodes."""
 
     @abstractmethod
     async def summary(self) -> str:
-        """What there is, in a few lines for a person."""
+        """Describe the content of the store in a few lines for a person."""
 
 
 class EpisodeStore(BaseEpisodeStore):
-    """Episodes in the database: whole or absent, one of each id, seen by every process.
+    """Episodes in the database. A write is complete or absent, and every process sees it.
 
     Args:
-        db: where to keep them.
-        namespace: whose they are: those of another are never seen.
-        max_results: how many `recall` gives at most.
-        recall_mode: by likeness, or by recency.
-        embedder: as for `Store`: likeness is then of words and meaning, without it of words.
-        ttl: how long an episode is kept.
+        db: the database.
+        namespace: the owner of the episodes; those of other namespaces are never seen.
+        max_results: maximum number of episodes that `recall` returns.
+        recall_mode: by similarity, or by recency.
+        embedder: as of `Store`. Similarity is then of words and meaning, without it of words.
+        ttl: how long an episode is kept, in seconds or as a timedelta.
 
-    In an encrypted database that holds nothing readable to look in, `recall` gives the latest.
-    Every method but `recall` takes ``connection=``, as those of `Store`; `recall` passes it on.
+    In an encrypted database that holds nothing readable to search, `recall` returns the latest.
+    Every method but `recall` takes ``connection=``, as those of `Store`; `recall` passes it to the
+    search.
     """
 
     def __init__(
@@ -235,77 +241,73 @@ class EpisodeStore(BaseEpisodeStore):
         return f"{type(self).__name__}({self.store.db!r}, namespace={self.namespace!r})"
 
     async def write(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
-        """Keep an episode; one of the same ``id_`` is replaced.
+        """Store an episode; one with the same ``id_`` is replaced.
 
         Raises:
             TooLarge: its ``id_`` has over 236 characters.
         """
-        await self._put(_checked(episode), connection)
+        await self._put(episode, connection)
 
     async def update(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
-        """Replace the episode of the same ``id_``.
+        """Replace the episode with the same ``id_``.
 
         Raises:
             EpisodeNotFoundError: there is none.
         """
-        await self._put(_checked(episode), connection, must_be_there=True)
+        await self._put(episode, connection, must_exist=True)
 
     async def get(self, id_: str, *, connection: HostConnection | None = None) -> Episode | None:
-        """The episode of that id, or ``None``."""
+        """Return the episode with that id, or ``None``."""
         value = await self.store.get(self.namespace, id_, connection=connection)
         return None if value is None else _episode(id_, value)
 
     async def recent(
         self, limit: int = 5, *, connection: HostConnection | None = None
     ) -> list[Episode]:
-        """At most *limit* episodes, the latest ``completed_at`` first, whatever the mode."""
+        """Return at most *limit* episodes, the latest ``completed_at`` first, whatever the mode."""
         limit = check_limit(limit)
         found: list[Episode] = []
-        after: str | None = None
-        while len(found) < limit:
-            keys = await self.store.list_keys(
-                self._times, max(PAGE, limit), after=after, connection=connection
-            )
-            ids = [_id_of(key) for key in keys]
-            places = [(self.namespace, id_) for id_ in ids]
-            values = await self.store.get_batch(places, connection=connection)
-            for key, id_ in zip(keys, ids, strict=True):
-                value = values.get((self.namespace, id_))
-                if value is not None and _time_key(one := _episode(id_, value)) == key:
-                    found.append(one)
-            if len(keys) < max(PAGE, limit):
-                break
-            after = keys[-1]
+        size = max(RECENT_PAGE, limit)
+        time_keys = self.store.iter_keys(self._times, page_size=size, connection=connection)
+        async with aclosing(time_keys):
+            while len(found) < limit and (page := await _take(time_keys, size)):
+                places = [(self.namespace, _id_of(time_key)) for time_key in page]
+                values = await self.store.get_batch(places, connection=connection)
+                for time_key, place in zip(page, places, strict=True):
+                    value = values.get(place)
+                    if value is None:
+                        continue
+                    episode = _episode(place[1], value)
+                    if _time_key(episode) == time_key:  # or else it was written again meanwhile
+                        found.append(episode)
         return found[:limit]
 
     async def oldest(self, *, connection: HostConnection | None = None) -> Episode | None:
-        """The episode with the earliest ``completed_at``, or ``None``.
+        """Return the episode with the earliest ``completed_at``, or ``None``.
 
-        Reads the keys of all episodes, a thousand in a round trip, and one episode.
+        It reads the keys of all episodes, a thousand in a round trip, and one episode.
         """
         last: str | None = None
-        while keys := await self.store.list_keys(
-            self._times, MANY, after=last, connection=connection
-        ):
-            last = keys[-1]
+        time_keys = self.store.iter_keys(self._times, page_size=OLDEST_PAGE, connection=connection)
+        async for time_key in time_keys:
+            last = time_key
         return None if last is None else await self.get(_id_of(last), connection=connection)
 
     async def delete(self, id_: str, *, connection: HostConnection | None = None) -> None:
         """Remove an episode.
 
         Raises:
-            EpisodeNotFoundError: there is none of that id.
+            EpisodeNotFoundError: there is none with that id.
         """
-
-        async with self._together(connection) as tx:
-            await self._change(id_, DELETE, None, tx, must_be_there=True)
+        async with transaction_of(self.store.db, connection) as tx:
+            await self._replace(id_, DELETE, None, tx, must_exist=True)
 
     async def count(self, *, connection: HostConnection | None = None) -> int:
-        """How many episodes there are."""
+        """Return the number of episodes."""
         return await self.store.count(self.namespace, connection=connection)
 
     async def summary(self, *, connection: HostConnection | None = None) -> str:
-        """How many there are, and the newest."""
+        """Return the number of episodes and the newest one as text."""
         lines = [f"{type(self).__name__}: {await self.count(connection=connection)} episodes"]
         if newest := await self.recent(1, connection=connection):
             lines.append(f"  newest: {newest[0].headline}")
@@ -315,15 +317,15 @@ class EpisodeStore(BaseEpisodeStore):
         return await self.recent(n)
 
     async def _search(self, query: str, **more: Any) -> list[Episode]:
-        """*more* are arguments of `Store.search`: ``filter``, ``threshold``, ``connection`` …"""
-        mode, most = mode_of(self.store), self.max_results
+        """Search; *more* are arguments of `Store.search`: ``filter``, ``threshold`` and so on."""
+        mode, limit = search_mode(self.store), self.max_results
         if mode is None and more.keys() <= {"connection"}:
-            return await self.recent(most, **more)
+            return await self.recent(limit, **more)
         if mode is None and more.keys() <= {"connection", "filter"}:
-            hits = await self.store.search(self.namespace, limit=most, **more)
-            return [_episode(hit.key, hit.value) for hit in hits]
-        wanted = {"mode": mode or "text", "limit": most, **more}
-        hits = await self.store.search(self.namespace, query, **wanted)
+            hits = await self.store.search(self.namespace, limit=limit, **more)
+        else:
+            arguments = {"mode": mode or "text", "limit": limit, **more}
+            hits = await self.store.search(self.namespace, query, **arguments)
         return [_episode(hit.key, hit.value) for hit in hits]
 
     async def _put(
@@ -331,60 +333,48 @@ class EpisodeStore(BaseEpisodeStore):
         episode: Episode,
         connection: HostConnection | None,
         *,
-        must_be_there: bool = False,
+        must_exist: bool = False,
     ) -> None:
         if not isinstance(episode, Episode):
-            raise TypeError(f"episode is an Episode, not {type(episode).__name__}")
+            raise TypeError(f"episode must be an Episode, not {type(episode).__name__}")
         value = episode.model_dump(exclude={"id_", "metadata"})
-        id_, now = _check_id(episode.id_), _time_key(episode)
-
-        async with self._together(connection) as tx:
+        id_, time_key = _check_id(episode.id_), _time_key(episode)
+        async with transaction_of(self.store.db, connection) as tx:
             new = value | {"metadata": episode.metadata}
-            await self._change(id_, new, now, tx, must_be_there=must_be_there)
-            # Also where it is there: it lasts as long as the episode does.
-            await self.store.put(self._times, now, None, index=False, connection=tx)
+            await self._replace(id_, new, time_key, tx, must_exist=must_exist)
+            # Written even if it is there, so that it expires together with the episode.
+            await self.store.put(self._times, time_key, None, index=False, connection=tx)
 
-    async def _change(
-        self, id_: str, new: Any, now: str | None, tx: HostConnection, *, must_be_there: bool
+    async def _replace(
+        self, id_: str, new: Any, time_key: str | None, tx: HostConnection, *, must_exist: bool
     ) -> None:
-        """Put an episode in place of what is there, whose time goes unless it is *now*."""
+        """Replace an episode, and remove its earlier time key unless it is *time_key*."""
         before: str | None = None
 
         def replace(item: StoreItem | None) -> Any:
             nonlocal before
-            if item is None and must_be_there:
+            if item is None and must_exist:
                 raise EpisodeNotFoundError(id_)
             before = None if item is None else _time_key(_episode(id_, item.value))
             return new
 
         await self.store.change(self.namespace, id_, replace, metadata=None, connection=tx)
-        if before is not None and before != now:
+        if before is not None and before != time_key:
             await self.store.delete(self._times, before, connection=tx)
-
-    @asynccontextmanager
-    async def _together(self, connection: HostConnection | None) -> AsyncIterator[HostConnection]:
-        """One transaction, of the host's if there is one."""
-        if connection is not None:
-            yield connection
-            return
-        async with self.store.db.transaction() as tx:
-            yield tx
-
-
-def _checked(episode: object) -> Episode:
-    if not isinstance(episode, Episode):
-        raise TypeError(f"an Episode is expected, not {type(episode).__name__}")
-    return episode
 
 
 MetadataFunction = Callable[[Episode], str | Awaitable[str]]
+"""Function that gives a text about an episode; plain or a coroutine."""
 
 
 class EpisodicMemory:
-    """What an agent's loop calls: `recall` before a task, `record` after it.
+    """Episodic memory of an agent's loop: `recall` before a task, `record` after it.
 
-    *metadata_fns* each give a text about an episode, such as a reflection, which is kept under
-    their name in its metadata. They may be coroutines, or objects with an asynchronous call.
+    Args:
+        store: a store of episodes.
+        metadata_fns: functions that give a text about an episode, such as a reflection, by the
+            name under which it is stored in the episode's metadata. They may be coroutines, or
+            objects with an asynchronous ``__call__``.
     """
 
     def __init__(
@@ -396,17 +386,21 @@ class EpisodicMemory:
         self.metadata_fns = dict(metadata_fns or {})
 
     async def recall(self, task: Any, **more: Any) -> str:
-        """Episodes like *task*, a text or an object with ``instruction``, as text; ``""``: none."""
+        """Return episodes similar to *task* as text; ``""`` if there are none.
+
+        *task* is a text, or an object with ``instruction``.
+        """
         query = str(getattr(task, "instruction", task))
         return "\n".join(map(str, await self.store.recall(query, **more)))
 
     async def record(self, episode: Episode) -> Episode:
-        """Keep *episode* with what the functions say of it; the episode that was kept."""
-        said = await asyncio.gather(*(_said(call, episode) for call in self.metadata_fns.values()))
-        metadata = episode.metadata | dict(zip(self.metadata_fns, said, strict=True))
-        kept = episode.model_copy(update={"metadata": metadata}, deep=True)
-        await self.store.write(kept)
-        return kept
+        """Store *episode* with the texts of the metadata functions; return the stored episode."""
+        functions = self.metadata_fns.values()
+        texts = await asyncio.gather(*(_describe(function, episode) for function in functions))
+        metadata = episode.metadata | dict(zip(self.metadata_fns, texts, strict=True))
+        stored = episode.model_copy(update={"metadata": metadata}, deep=True)
+        await self.store.write(stored)
+        return stored
 
     async def update(self, episode: Episode) -> None:
         """`BaseEpisodeStore.update`."""
@@ -421,14 +415,24 @@ class EpisodicMemory:
         return await self.store.summary()
 
 
-async def _said(call: MetadataFunction, episode: Episode) -> str:
-    said = call(episode)
-    return await said if isawaitable(said) else said
+async def _describe(function: MetadataFunction, episode: Episode) -> str:
+    text: str = await awaited(function(episode))
+    return text
+
+
+async def _take(keys: AsyncIterator[str], count: int) -> list[str]:
+    """Return the next *count* keys, or those that are left."""
+    taken: list[str] = []
+    async for key in keys:
+        taken.append(key)
+        if len(taken) == count:
+            break
+    return taken
 
 
 def _time_key(episode: Episode) -> str:
-    """Sorts the latest first."""
-    left = _LAST - episode.completed_at
+    """Return the key that sorts an episode by time, the latest first."""
+    left = _LATEST - episode.completed_at
     micros = (left.days * 86_400 + left.seconds) * 1_000_000 + left.microseconds
     return f"{micros:0{_DIGITS}} {episode.id_}"
 
@@ -438,9 +442,9 @@ def _id_of(time_key: str) -> str:
 
 
 def _check_id(id_: str) -> str:
-    """An id that fits into a key with a time before it."""
-    if (size := len(encode_id(check_name(id_, "id_ of an episode")))) > LONGEST_ID:
-        raise TooLarge("id_ of an episode", size, LONGEST_ID, "characters")
+    """Return an id that fits into a time key."""
+    if (size := len(encode_id(check_name(id_, "id_ of an episode")))) > MAX_ID:
+        raise TooLarge("id_ of an episode", size, MAX_ID, "characters")
     return id_
 
 
@@ -448,9 +452,9 @@ def _episode(id_: str, value: Any) -> Episode:
     return Episode(id_=id_, **value)
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     return f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else str(value)
 
 
-def _line(text: str) -> str:
+def _indent(text: str) -> str:
     return text.replace("\n", "\n  ")

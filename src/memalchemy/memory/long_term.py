@@ -1,10 +1,10 @@
-"""`LLMMemoryManager`: memories in a `Store`, by namespace and type, found by words or by age."""
+"""`LLMMemoryManager`: long-term memory in a `Store`, found by words, by meaning and by age."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, aclosing
 from itertools import zip_longest
 from typing import Any
 
@@ -13,50 +13,50 @@ from memalchemy.database import Database, HostConnection, check_database
 from memalchemy.errors import Conflict
 from memalchemy.events import operation
 from memalchemy.keys import check_list
-from memalchemy.memory import scopes
-from memalchemy.memory.fence import MEMORY, without_blocks
-from memalchemy.memory.finding import mode_of, naming_of
-from memalchemy.memory.heuristics import memories_in
-from memalchemy.memory.memories import Memory, MemoryScope, MemoryType, check_prefix
-from memalchemy.memory.scopes import NamespaceResolver, Prefix
-from memalchemy.memory.sessions import (
-    MODES,
-    BaseMemoryManager,
-    ExtractFn,
-    ExtractMode,
-    awaited,
-    replaced,
-    report,
+from memalchemy.memory._encryption import name_function, search_mode
+from memalchemy.memory._keyword_extraction import keyword_memories
+from memalchemy.memory._scopes import (
+    Namespace,
+    NamespaceResolver,
+    active_scope,
+    enter_scope,
+    resolved_scope,
+    run_info,
+    scope_within_tenant,
 )
-from memalchemy.memory.states import messages_of
+from memalchemy.memory._user_functions import awaited, log_failure
+from memalchemy.memory.manager import MODES, BaseMemoryManager, ExtractFn, ExtractMode
+from memalchemy.memory.memories import Memory, MemoryScope, MemoryType, check_memory_namespace
+from memalchemy.memory.prompt_block import MEMORY_TAG, without_blocks
+from memalchemy.messages import state_messages, with_messages
 from memalchemy.store import Store
 
 _log = logging.getLogger(__name__)
 
 PAGE = 200
 
-# Where a memory stood among those that were saved with it: they all have one time.
-_POSITION = "position"
+POSITION = "position"
+"""Metadata key with the position of a memory among those that were saved with it at one time."""
 
 
 class LLMMemoryManager(BaseMemoryManager):
-    """Long-term memory in a `Store`: under ``(*namespace, type)``, by the memory's key.
+    """Long-term memory in a `Store`: under ``(*namespace, type)``, by the key of the memory.
 
     Args:
         store: a `Store`, or a `Database`. With an embedder memories are found by meaning as well.
-        extract_fn: a function of a list of messages that gives memories, or mappings of their
-            fields; plain or a coroutine. Without it the words are looked at, in English.
-        namespace_prefix: whose memories these are, such as ``("users", "ada")``.
-        max_memories: how many are kept of each type; the oldest go. ``None``: all.
+        extract_fn: function of a list of messages that returns memories, or mappings of their
+            fields; plain or a coroutine. By default English keywords decide.
+        namespace_prefix: the owner of the memories, such as ``("users", "ada")``.
+        max_memories: how many are kept of each type; the oldest are removed. ``None`` for all.
         retrieve_limit: how many are recalled.
-        extract_mode: ``inline``: when a session's end returns, its memories are saved;
-            ``background``: soon after, those of one namespace in the order of their sessions.
-            Call `drain` before the database is closed.
-        max_concurrent_extractions: how many of the background run at once.
-        namespace_resolver: a function of a `RunInfo` that says whose memories a run has: a
-            namespace or a `MemoryScope`; plain or a coroutine. If it gives ``None``, raises, or
-            gives what is no namespace, the run has no memory: nothing is read or written, and what
-            went wrong is logged. Outside of a session and of `scoped` there is then no namespace.
+        extract_mode: ``inline`` saves the memories before the end of a session returns;
+            ``background`` soon after, in the order of the sessions of one namespace. Call `drain`
+            before the database is closed.
+        max_concurrent_extractions: how many background extractions run at once.
+        namespace_resolver: function of a `RunInfo` that returns the namespace or the `MemoryScope`
+            of a run; plain or a coroutine. If it returns ``None``, raises, or returns no valid
+            namespace, the run has no memory: nothing is read or written, and the error is logged.
+            With a resolver there is no namespace outside of a session and of `scoped`.
 
     Every method takes ``connection=``, as those of `Store` do.
 
@@ -87,7 +87,7 @@ class LLMMemoryManager(BaseMemoryManager):
                 raise TypeError(f"{name} must be a function, not {type(function).__name__}")
         self.store = store if isinstance(store, Store) else Store(check_database(store, self))
         self.extract_fn = extract_fn
-        self.namespace_prefix = check_prefix(namespace_prefix)
+        self.namespace_prefix = check_memory_namespace(namespace_prefix)
         self.max_memories = max_memories
         self.retrieve_limit = check_limit(retrieve_limit)
         self.extract_mode = extract_mode
@@ -99,30 +99,30 @@ class LLMMemoryManager(BaseMemoryManager):
 
     @property
     def active_namespace(self) -> tuple[str, ...]:
-        """The namespace that is written to now.
+        """Namespace that is written to now.
 
         Raises:
-            ValueError: a resolver says which, and this is neither a session nor `scoped`.
+            ValueError: there is a resolver, and this is neither a session nor `scoped`.
         """
-        return self._active().namespace
+        return self._scope().namespace
 
     @property
     def active_recall(self) -> tuple[tuple[str, ...], ...]:
-        """The namespaces that are read now: the active one, then those that are only read."""
-        scope = self._active()
+        """Namespaces that are read now: the active one, then those that are only read."""
+        scope = self._scope()
         return (scope.namespace, *scope.recall)
 
     def scoped(
         self, namespace_prefix: Sequence[str], *, recall: Iterable[Sequence[str]] = ()
     ) -> AbstractContextManager[None]:
-        """``with manager.scoped(("users", "ada")):`` all calls in the block are in that namespace.
+        """Use a namespace for the calls in a block: ``with manager.scoped(("users", "ada")):``.
 
-        *recall* is only read. What does not begin as the namespace does, with the same first part,
-        is another tenant's: it is left out, and logged. Each task has its own scope.
+        The namespaces of *recall* are only read. One whose first part differs belongs to another
+        tenant: it is left out, and that is logged. Each task has a scope of its own.
         """
-        also = [check_prefix(one) for one in check_list(recall, "recall")]
-        scope = scopes.of_one_tenant(check_prefix(namespace_prefix), also)
-        return scopes.entered(self, scope)
+        also = [check_memory_namespace(one) for one in check_list(recall, "recall")]
+        scope = scope_within_tenant(check_memory_namespace(namespace_prefix), also)
+        return enter_scope(self, scope)
 
     async def on_session_start(
         self,
@@ -131,14 +131,14 @@ class LLMMemoryManager(BaseMemoryManager):
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> Any:
-        """`BaseMemoryManager.on_session_start`, in the namespace of the run.
+        """`BaseMemoryManager.on_session_start` in the namespace of the run.
 
-        *metadata* is given to the resolver, with that of *state*.
+        The resolver gets *metadata* together with the metadata of *state*.
         """
-        scope = await self._resolved(state, metadata, "memory.manager.injected")
+        scope = await self._resolve(state, metadata, "memory.manager.injected")
         if scope is None:
-            return replaced(state, without_blocks(messages_of(state), MEMORY))
-        with scopes.entered(self, scope):
+            return with_messages(state, without_blocks(state_messages(state), MEMORY_TAG))
+        with enter_scope(self, scope):
             return await super().on_session_start(state, connection=connection)
 
     async def on_session_end(
@@ -148,23 +148,23 @@ class LLMMemoryManager(BaseMemoryManager):
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> None:
-        """`BaseMemoryManager.on_session_end`, in the namespace of the run."""
-        scope = await self._resolved(state, metadata, "memory.manager.extract_failed")
+        """`BaseMemoryManager.on_session_end` in the namespace of the run."""
+        scope = await self._resolve(state, metadata, "memory.manager.extract_failed")
         if scope is None:
             return
-        with scopes.entered(self, MemoryScope(scope.namespace)):
+        with enter_scope(self, MemoryScope(scope.namespace)):
             await super().on_session_end(state, connection=connection)
 
     async def extract(self, messages: list[Any]) -> list[Memory]:
-        """What the extract function gives, or what the words say.
+        """Return the memories that the extract function gives, or those found by keywords.
 
         Raises:
             KeyError, TypeError, ValueError: the function gave something that is no memory.
         """
         if self.extract_fn is None:
-            scope = scopes.active(self)
+            scope = active_scope(self)
             namespace = self.namespace_prefix if scope is None else scope.namespace
-            return memories_in(messages, naming_of(self.store, namespace))
+            return keyword_memories(messages, name_function(self.store, namespace))
         found = await awaited(self.extract_fn(list(messages)))
         return [one if isinstance(one, Memory) else Memory.from_store_value(one) for one in found]
 
@@ -176,38 +176,37 @@ class LLMMemoryManager(BaseMemoryManager):
         namespaces: Iterable[Sequence[str]] | None = None,
         connection: HostConnection | None = None,
     ) -> list[Memory]:
-        """Memories of every type, at most *limit*, the last saved first.
+        """Return memories of every type, at most *limit*, the last saved first.
 
-        With *query* first those that fit it: the best of each namespace and type, then the second
-        best, and so on; where there are not enough, the last saved follow. In an encrypted database
-        that holds nothing readable to look in, only the last saved. Of several namespaces each has
-        its turn. What two of them say under one key are two memories; only what they say
-        alike is given once.
+        With *query* those that match it come first: the best of each namespace and type, then the
+        second best, and so on. If there are not enough, the last saved follow. In an encrypted
+        database that holds nothing readable to search, only the last saved are returned. Several
+        namespaces take turns. Memories of two namespaces with one key are two memories, unless
+        they have the same content.
 
         Args:
-            limit: ``retrieve_limit`` unless given.
-            namespaces: where to look; the active ones unless given.
+            limit: ``retrieve_limit`` by default.
+            namespaces: the namespaces to read; the active ones by default.
 
         Raises:
             ValueError: *namespaces* are not all of one tenant, which is their first part.
         """
-        most = self.retrieve_limit if limit is None else check_limit(limit)
+        limit = self.retrieve_limit if limit is None else check_limit(limit)
         if namespaces is None:
             prefixes = list(self.active_recall)
         else:
-            prefixes = list(
-                dict.fromkeys(check_prefix(one) for one in check_list(namespaces, "namespaces"))
-            )
+            given = check_list(namespaces, "namespaces")
+            prefixes = list(dict.fromkeys(check_memory_namespace(one) for one in given))
             if len({prefix[0] for prefix in prefixes}) > 1:
                 raise ValueError("namespaces of several tenants, by their first part, are not read")
-        if not most:
+        if not limit:
             return []
         found: dict[tuple[str, str, str], Memory] = {}
         if query is not None and query.strip():
-            _take(await self._fitting(prefixes, query, most, connection), found)
-        if len(found) < most:
-            _take(await self._last_saved(prefixes, most, connection), found)
-        return list(found.values())[:most]
+            _add_memories(found, await self._matching(prefixes, query, limit, connection))
+        if len(found) < limit:
+            _add_memories(found, await self._last_saved(prefixes, limit, connection))
+        return list(found.values())[:limit]
 
     async def retrieve_relevant(
         self,
@@ -223,9 +222,10 @@ class LLMMemoryManager(BaseMemoryManager):
     async def save(
         self, memories: Iterable[Memory], *, connection: HostConnection | None = None
     ) -> None:
-        """Keep memories in the active namespace, all or none; then the oldest beyond the limit go.
+        """Store memories in the active namespace, all or none; then remove the oldest ones.
 
-        One of the same type and key is replaced. Of memories saved together the last is the newest.
+        A memory with the same type and key is replaced. Of memories that are saved together the
+        last one is the newest.
 
         Raises:
             NotSerialisable, TooLarge: one of them cannot be stored.
@@ -239,125 +239,128 @@ class LLMMemoryManager(BaseMemoryManager):
                 (*prefix, one.type.value),
                 one.key,
                 one.to_store_value(),
-                {"type": one.type.value, _POSITION: position},
+                {"type": one.type.value, POSITION: position},
             )
             for position, one in enumerate(given)
         ]
         index = ("content",) if self.store.embedder is not None else None
         await self.store.put_batch(batch, index=index, connection=connection)
-        for of in dict.fromkeys(one.type for one in given):
-            await self._prune((*prefix, of.value), connection)
+        for type_ in dict.fromkeys(one.type for one in given):
+            await self._remove_oldest((*prefix, type_.value), connection)
 
-    async def _prune(self, namespace: Prefix, connection: HostConnection | None) -> None:
-        most = self.max_memories
-        if most is None or await self.store.count(namespace, connection=connection) <= most:
+    async def _remove_oldest(self, namespace: Namespace, connection: HostConnection | None) -> None:
+        limit = self.max_memories
+        if limit is None or await self.store.count(namespace, connection=connection) <= limit:
             return
-        for item in (await self._newest(namespace, None, connection))[most:]:
+        for item in (await self._newest(namespace, None, connection))[limit:]:
             try:
                 await self.store.delete(
                     namespace, item.key, expected_version=item.version, connection=connection
                 )
             except Conflict:
-                continue  # saved again meanwhile, so it is not old; or pruned by another
+                continue  # it was saved again meanwhile, so it is not old; or removed by another
 
-    async def _fitting(
-        self, prefixes: list[Prefix], query: str, most: int, connection: HostConnection | None
+    async def _matching(
+        self,
+        prefixes: list[Namespace],
+        query: str,
+        limit: int,
+        connection: HostConnection | None,
     ) -> list[StoreItem]:
-        if (mode := mode_of(self.store)) is None:
+        """Search each namespace and type; the scores of several searches do not compare."""
+        mode = search_mode(self.store)
+        if mode is None:
             return []
         rankings = [
             await self.store.search(
-                (*prefix, of.value), query, mode=mode, limit=most, connection=connection
+                (*prefix, type_.value), query, mode=mode, limit=limit, connection=connection
             )
             for prefix in prefixes
-            for of in MemoryType
+            for type_ in MemoryType
         ]
-        # Scores of several rankings do not compare, ranks do.
         return _in_turn(rankings)
 
     async def _last_saved(
-        self, prefixes: list[Prefix], most: int, connection: HostConnection | None
+        self, prefixes: list[Namespace], limit: int, connection: HostConnection | None
     ) -> list[StoreItem]:
-        # In turn: what many write to a shared namespace leaves room for what is the user's own.
-        by_prefix = []
+        """Return the newest items, the namespaces in turn: a busy one does not displace others."""
+        by_namespace = []
         for prefix in prefixes:
             items: list[StoreItem] = []
-            for of in MemoryType:
-                items += await self._newest((*prefix, of.value), most, connection)
-            by_prefix.append(sorted(items, key=_age, reverse=True)[:most])
-        return _in_turn(by_prefix)
+            for type_ in MemoryType:
+                items += await self._newest((*prefix, type_.value), limit, connection)
+            by_namespace.append(sorted(items, key=_save_order, reverse=True)[:limit])
+        return _in_turn(by_namespace)
 
     async def _newest(
-        self, namespace: Prefix, most: int | None, connection: HostConnection | None
+        self, namespace: Namespace, limit: int | None, connection: HostConnection | None
     ) -> list[StoreItem]:
-        """The last saved items, at most *most*; of those of one moment, the last in it first."""
+        """Return the last saved items, newest first; ``None`` for all."""
         items: list[StoreItem] = []
-        size = PAGE if most is None else min(most + 1, PAGE)
-        while True:
-            page = await self.store.list_items(
-                namespace, limit=size, after=items[-1] if items else None, connection=connection
-            )
-            items += page
-            is_last = len(page) < size
-            if is_last or (
-                most is not None
-                and len(items) > most
-                and items[most - 1].updated_at != items[-1].updated_at
-            ):
-                return sorted(items, key=_age, reverse=True)[:most]
+        size = PAGE if limit is None else min(limit + 1, PAGE)
+        pages = self.store.iter_items(namespace, page_size=size, connection=connection)
+        async with aclosing(pages):
+            async for item in pages:
+                # All items of one moment are needed to order them by their positions.
+                is_enough = limit is not None and len(items) >= limit
+                if is_enough and item.updated_at != items[-1].updated_at:
+                    break
+                items.append(item)
+        return sorted(items, key=_save_order, reverse=True)[:limit]
 
-    def _active(self) -> MemoryScope:
-        scope = scopes.active(self)
+    def _scope(self) -> MemoryScope:
+        scope = active_scope(self)
         if scope is not None:
             return scope
         if self.namespace_resolver is not None:
             raise ValueError(
-                "whose memories? This manager resolves that for each run: call it in a block "
-                "`with manager.scoped(namespace):`"
+                "the namespace is resolved for each run: outside of a session, call this in a "
+                "block `with manager.scoped(namespace):`"
             )
         return MemoryScope(self.namespace_prefix)
 
-    async def _resolved(
-        self, state: Any, metadata: Mapping[str, Any] | None, name: str
+    async def _resolve(
+        self, state: Any, metadata: Mapping[str, Any] | None, event_name: str
     ) -> MemoryScope | None:
-        """The scope of a run; ``None``, and an event called *name* with the error, if none."""
+        """Return the scope of a run; ``None`` after an error, which is logged and published."""
         if self.namespace_resolver is None:
-            return self._active()
+            return self._scope()
         try:
-            resolved = await awaited(self.namespace_resolver(scopes.run_of(state, metadata)))
-            return scopes.scope_of(resolved)
+            return resolved_scope(await awaited(self.namespace_resolver(run_info(state, metadata))))
         except Exception as error:  # noqa: BLE001 - fails closed: the run goes on without a memory
-            report(_log, "the namespace_resolver failed, so this run has no memory", error)
-            with operation(name, **self._about()) as event:
+            log_failure(_log, "the namespace_resolver failed, so this run has no memory", error)
+            with operation(event_name, **self._event_fields()) as event:
                 event.error, event.details["memory_count"] = type(error).__name__, 0
             return None
 
     def _order_key(self) -> tuple[str, ...]:
         return self.active_namespace
 
-    def _about(self) -> dict[str, Any]:
+    def _event_fields(self) -> dict[str, Any]:
         return {"tenant": self.store.db.tenant}
 
 
 def _in_turn(lists: Sequence[Sequence[StoreItem]]) -> list[StoreItem]:
-    """The first of each list, then the second of each, and so on."""
+    """Return the first item of each list, then the second of each, and so on."""
     return [item for rank in zip_longest(*lists) for item in rank if item is not None]
 
 
-def _age(item: StoreItem) -> tuple[Any, int]:
-    position = item.metadata.get(_POSITION, 0)
+def _save_order(item: StoreItem) -> tuple[Any, int]:
+    position = item.metadata.get(POSITION, 0)
     return item.updated_at, position if isinstance(position, int) else 0
 
 
-def _take(items: Iterable[StoreItem], found: dict[tuple[str, str, str], Memory]) -> None:
-    """Add the memories of *items* to *found*, each that says what none before it has said."""
-    strange = 0
+def _add_memories(found: dict[tuple[str, str, str], Memory], items: Iterable[StoreItem]) -> None:
+    """Add the memories of *items* to *found*, unless an equal one is there."""
+    invalid = 0
     for item in items:
         try:
             memory = Memory.from_store_value(item.value, updated_at=item.updated_at)
         except (KeyError, TypeError, ValueError):
-            strange += 1
+            invalid += 1
             continue
         found.setdefault((memory.type.value, memory.key, memory.content), memory)
-    if strange:
-        _log.warning("%d items among the memories are none, and were left out", strange)
+    if invalid:
+        _log.warning(
+            "%d items in a namespace of memories are no memories, and were left out", invalid
+        )

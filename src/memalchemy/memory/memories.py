@@ -1,4 +1,4 @@
-"""The vocabulary of long-term memory: what a memory is, and whose. Pure records, no I/O."""
+"""Records of long-term memory: what a memory is, and whose it is."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Self
 
-from memalchemy.memory.fence import MEMORY, escaped, fenced, in_one_line
+from memalchemy.memory.prompt_block import MEMORY_TAG, build_block, escape_line, escape_text
 
 HEADER = "[Long-term Memory]"
 
 
 class MemoryType(StrEnum):
-    """What a memory is about."""
+    """Subject of a memory."""
 
     USER = "user"
-    """Who the user is: role, expertise, ways of working."""
+    """The user: role, expertise, ways of working."""
     FEEDBACK = "feedback"
-    """How to behave: what to do or to avoid, and why."""
+    """Behaviour: what to do or to avoid, and why."""
     PROJECT = "project"
-    """What is being worked on: goals, deadlines, decisions."""
+    """The work: goals, deadlines, decisions."""
     REFERENCE = "reference"
-    """Where things are: trackers, dashboards, documents."""
+    """Places of things: trackers, dashboards, documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Something to remember beyond a conversation.
 
-    Type and key name it: a later one of the same name takes its place. ``updated_at`` is when it
-    was last saved, of one that was read; aware UTC.
+    A memory is identified by its type and key: a later one with the same replaces it.
+    ``updated_at`` is the time of the last save, aware UTC, of a memory that was read.
     """
 
     type: MemoryType
@@ -43,19 +43,19 @@ class Memory:
     def __post_init__(self) -> None:
         for name in ("key", "content"):
             if not isinstance(getattr(self, name), str):
-                kind = type(getattr(self, name)).__name__
-                raise TypeError(f"the {name} of a memory is a str, not {kind}")
+                given = type(getattr(self, name)).__name__
+                raise TypeError(f"the {name} of a memory is a str, not {given}")
         if not self.key:
-            raise ValueError("a memory has a key, which is not empty")
+            raise ValueError("the key of a memory must not be empty")
         try:
             object.__setattr__(self, "type", MemoryType(self.type))
         except ValueError:
-            kinds = ", ".join(MemoryType)
-            raise ValueError(f"the type of a memory is one of {kinds}") from None
+            types = ", ".join(MemoryType)
+            raise ValueError(f"the type of a memory is one of {types}") from None
         object.__setattr__(self, "metadata", dict(self.metadata or {}))
 
     def to_store_value(self) -> dict[str, Any]:
-        """What is stored of it."""
+        """Return the value that is stored."""
         return {
             "type": self.type.value,
             "key": self.key,
@@ -67,7 +67,7 @@ class Memory:
     def from_store_value(
         cls, value: Mapping[str, Any], *, updated_at: datetime | None = None
     ) -> Self:
-        """The inverse of `to_store_value`; ``metadata`` may be missing.
+        """Create a memory from its stored value; ``metadata`` may be missing.
 
         Raises:
             KeyError, TypeError, ValueError: it is not the value of a memory.
@@ -85,32 +85,36 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryScope:
-    """Where a run's memories are written, and from where else they are recalled.
+    """Namespace that a run writes its memories to, and further ones that it only reads.
 
-    Every namespace of ``recall`` begins as ``namespace`` does: its first part is the tenant.
+    The first part of a namespace is the tenant; all namespaces of ``recall`` have the same.
     """
 
     namespace: tuple[str, ...]
     recall: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "namespace", check_prefix(self.namespace))
-        object.__setattr__(self, "recall", tuple(check_prefix(one) for one in self.recall))
+        object.__setattr__(self, "namespace", check_memory_namespace(self.namespace))
+        recall = tuple(check_memory_namespace(one) for one in self.recall)
+        object.__setattr__(self, "recall", recall)
 
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """What a resolver of namespaces is told of a run."""
+    """Description of a run, for a function that resolves its namespace."""
 
     run_id: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     agent_name: str | None = None
 
 
-def check_prefix(namespace: Any) -> tuple[str, ...]:
-    """A namespace that is somebody's: texts, at least one, none of them empty.
+def check_memory_namespace(namespace: Any) -> tuple[str, ...]:
+    """Return a namespace of at least one text, none of them empty.
 
-    An empty part is an id that somebody forgot to give; all who forgot would share it.
+    An empty part is an id that somebody forgot to give; all who forgot would share their memories.
+
+    Raises:
+        TypeError, ValueError: it is none.
     """
     if isinstance(namespace, (str, bytes)) or not isinstance(namespace, Iterable):
         raise TypeError("a namespace is a tuple of strings")
@@ -126,10 +130,10 @@ def check_prefix(namespace: Any) -> tuple[str, ...]:
 
 
 def memory_block(memories: Iterable[Memory]) -> str:
-    """The memories as a fenced block, an entry each; empty without any."""
+    """Format memories as a block of a prompt, with an entry for each; empty without any."""
     entries = [
-        f"{memory.type.value.upper()} [{in_one_line(memory.key)}]: {escaped(memory.content)}"
+        f"{memory.type.value.upper()} [{escape_line(memory.key)}]: {escape_text(memory.content)}"
         for memory in memories
     ]
     lines = [HEADER, *entries] if entries else []
-    return fenced(lines, fence=MEMORY, source="recalled memory")
+    return build_block(lines, tag=MEMORY_TAG, source="recalled memory")

@@ -1,71 +1,86 @@
-"""`UserMemoryStore`: facts about users, each user's by itself, in a `Store`.
+"""`UserMemoryStore`: facts about users in a `Store`, each user's apart from the others'.
 
-No method finds, changes or removes a fact without its owner's name. Knows the store's methods; no
-SQL.
+Every method takes the user's id: no fact is found, changed or removed without it.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from memalchemy.contracts import Seconds, StoreItem, check_limit, check_query
 from memalchemy.database import Database, HostConnection, check_database
-from memalchemy.errors import Conflict
 from memalchemy.events import operation
 from memalchemy.keys import check_namespace
-from memalchemy.memory.extracting import Extract, facts_of
+from memalchemy.memory._encryption import name_function, search_mode
+from memalchemy.memory._fact_extraction import Extract, facts_of_turn
 from memalchemy.memory.facts import (
+    EXTRACTED_ID,
     HALF_LIFE,
-    LEARNT_ID,
     REINFORCEMENT,
     MemoryFact,
     build_memory_context,
     check_confidence,
     check_half_life,
+    check_topics,
     check_user,
-    fact_of,
-    folded,
-    topics_of,
-    words_of,
+    fact_from,
+    normalised_topic,
+    normalised_words,
 )
-from memalchemy.memory.fence import FACTS, MEMORY, fenced, with_block, without_blocks
-from memalchemy.memory.finding import mode_of, naming_of
-from memalchemy.memory.states import check_messages, latest_prompt
-from memalchemy.messages import text_of
+from memalchemy.memory.prompt_block import (
+    FACTS_TAG,
+    MEMORY_TAG,
+    build_block,
+    with_block,
+    without_blocks,
+)
+from memalchemy.messages import check_messages, latest_prompt, text_of
 from memalchemy.store import LEAVE, Store
 
 PAGE = 500
 
-# Inside the class list is a method.
+# The method `list` hides the type inside the class.
 Facts = list[MemoryFact]
-Injected = list[Any]
-Worth = list[tuple[float, MemoryFact]]
-Pages = AsyncGenerator[tuple[Worth, float]]
+InjectedMessages = list[Any]
+
+
+class Candidate(NamedTuple):
+    """Fact found by a search.
+
+    Attributes:
+        rank: relevance times confidence.
+        bound: the highest rank that a fact found after this one may have.
+    """
+
+    fact: MemoryFact
+    rank: float
+    bound: float
 
 
 class UserMemoryStore:
     """Facts about users.
 
-    Confidence fades by itself: every read computes it from what was stored and the time since. A
-    fact of one user cannot be read, changed or removed under the name of another, and two users may
-    have facts of one id. Writers of any number of processes lose nothing of each other's.
+    The confidence of a fact fades by itself: every read computes it from what was stored and the
+    time since. A fact of one user cannot be read, changed or removed under the name of another, and
+    two users may have facts with the same id. Writers in any number of processes lose nothing of
+    each other's changes.
 
     Args:
         store: a `Store`, or a `Database`. With an embedder facts are found by meaning as well.
-        half_life: after how long without being heard again a fact is half as sure, in seconds or as
-            a timedelta; ``None``: it stays as sure as it was.
-        namespace: where facts are kept: under ``(*namespace, user_id)``.
+        half_life: time after which the confidence is halved, in seconds or as a timedelta, unless
+            the fact is seen again; ``None`` if it does not fade.
+        namespace: facts are stored under ``(*namespace, user_id)``.
 
-    Every method takes ``connection=``, as those of `Store` do. A *user_id* is a text that is not
-    empty.
+    Every method takes ``connection=``, as those of `Store` do.
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
-        ValueError, TypeError: *user_id* is none.
+        ValueError, TypeError: *user_id* is empty, or no text.
     """
 
     def __init__(
@@ -83,22 +98,28 @@ class UserMemoryStore:
         return f"UserMemoryStore({self.store!r})"
 
     async def add(self, fact: MemoryFact, *, connection: HostConnection | None = None) -> None:
-        """Keep a fact. One of the same owner and id is replaced.
+        """Store a fact. One with the same owner and id is replaced.
 
         Raises:
             TooLarge: its id or its owner's is too long to be a key.
         """
         if not isinstance(fact, MemoryFact):
             raise TypeError(f"add takes a MemoryFact, not a {type(fact).__name__}")
-        await self._put(fact, connection)
+        await self.store.put(
+            self._namespace_of(fact.user_id),
+            fact.memory_id,
+            _to_value(fact),
+            index=self._index,
+            connection=connection,
+        )
 
     async def get(
         self, user_id: str, memory_id: str, *, connection: HostConnection | None = None
     ) -> MemoryFact | None:
-        """A fact of the user's, as sure as it is now; or ``None``."""
-        place = self._place(user_id)
-        item = await self.store.get_item(place, memory_id, connection=connection)
-        return None if item is None else self._fact(item, datetime.now(UTC))
+        """Return a fact of the user with its confidence now, or ``None``."""
+        namespace = self._namespace_of(user_id)
+        item = await self.store.get_item(namespace, memory_id, connection=connection)
+        return None if item is None else self._read(item, datetime.now(UTC))
 
     async def search(
         self,
@@ -108,47 +129,50 @@ class UserMemoryStore:
         *,
         connection: HostConnection | None = None,
     ) -> Facts:
-        """The user's facts that hold words of *query*, in any order; at most *top_k*.
+        """Return at most *top_k* of the user's facts that hold words of *query*, in any order.
 
-        First those whose relevance times confidence is greatest. An empty query takes all, the
-        surest first. Those alike are in the order of when they were last seen, the newest first.
+        They are ordered by relevance times confidence. An empty query finds all, ordered by
+        confidence. Among equal ones the last seen comes first.
 
         Raises:
             CapabilityMissing: there is a query, and the database is encrypted and holds neither
-                readable words nor vectors to look in.
+                readable words nor vectors to search.
         """
-        most = check_limit(top_k)
-        place, now = self._place(user_id), datetime.now(UTC)
-        if not most:
+        limit = check_limit(top_k)
+        namespace, now = self._namespace_of(user_id), datetime.now(UTC)
+        if not limit:
             return []
         if check_query(query).strip():
-            pages = self._fitting(place, query, now, connection)
+            candidates = self._matching(namespace, query, now, connection)
         else:
-            pages = self._surest(place, now, connection)
-        best: Worth = []
-        async with aclosing(pages):
-            async for page, bound in pages:
-                # What is written between two pages may be on both.
-                found = {fact.memory_id: (worth, fact) for worth, fact in best + page}
-                best = sorted(found.values(), key=_rank, reverse=True)[:most]
-                if len(best) == most and best[-1][0] > bound:
+            candidates = self._all(namespace, now, connection)
+        found: dict[str, Candidate] = {}
+        best_ranks: list[float] = []  # a heap of the *limit* highest ranks
+        async with aclosing(candidates):
+            async for candidate in candidates:
+                if candidate.fact.memory_id in found:
+                    continue  # it was written between two pages
+                found[candidate.fact.memory_id] = candidate
+                heapq.heappush(best_ranks, candidate.rank)
+                if len(best_ranks) > limit:
+                    heapq.heappop(best_ranks)
+                if len(best_ranks) == limit and best_ranks[0] > candidate.bound:
                     break
-        return [fact for _, fact in best]
+        best = heapq.nlargest(limit, found.values(), key=_search_order)
+        return [candidate.fact for candidate in best]
 
     async def list(
         self, user_id: str, topic: str | None = None, *, connection: HostConnection | None = None
     ) -> Facts:
-        """All of the user's facts, or those of *topic* in any case; the last seen first."""
-        wanted = None if topic is None else folded(topic)
-        found: Facts = []
-        async with aclosing(self._surest(self._place(user_id), datetime.now(UTC), connection)) as (
-            pages
-        ):
-            async for page, _ in pages:
-                found += [
-                    fact for _, fact in page if wanted is None or wanted in map(folded, fact.topics)
-                ]
-        return sorted(found, key=_seen, reverse=True)
+        """Return all facts of the user, or those with a topic in any case; last seen first."""
+        wanted = None if topic is None else normalised_topic(topic)
+        namespace = self._namespace_of(user_id)
+        found = [
+            candidate.fact
+            async for candidate in self._all(namespace, datetime.now(UTC), connection)
+            if wanted is None or wanted in map(normalised_topic, candidate.fact.topics)
+        ]
+        return sorted(found, key=_last_seen, reverse=True)
 
     async def update(
         self,
@@ -160,19 +184,19 @@ class UserMemoryStore:
         confidence: float | None = None,
         connection: HostConnection | None = None,
     ) -> MemoryFact | None:
-        """Change what is given of a fact, and give what it is then; ``None`` if it is not there.
+        """Change the given fields of a fact and return it; ``None`` if it is not there.
 
-        When it was last seen stays. What others change of it meanwhile stays as well.
+        ``last_seen_at`` stays, and so do changes that others make to other fields meanwhile.
         """
         changes: dict[str, Any] = {}
         if content is not None:
             changes["content"] = content
         if topics is not None:
-            changes["topics"] = topics_of(topics)
+            changes["topics"] = check_topics(topics)
         if confidence is not None:
             changes["confidence"] = check_confidence(confidence)
         return await self._change(
-            user_id, memory_id, lambda fact: replace(fact, **changes), connection
+            user_id, memory_id, lambda fact: fact and replace(fact, **changes), connection
         )
 
     async def reinforce(
@@ -183,27 +207,31 @@ class UserMemoryStore:
         *,
         connection: HostConnection | None = None,
     ) -> MemoryFact | None:
-        """A fact was heard again: it is surer by *by*, and was seen now. ``None`` if not there."""
+        """Record that a fact was seen again now: its confidence grows by *by*.
+
+        Returns the fact; ``None`` if it is not there.
+        """
         return await self._change(
             user_id,
             memory_id,
-            lambda fact: fact.reinforce(by, half_life=self.half_life),
+            lambda fact: fact and fact.reinforce(by, half_life=self.half_life),
             connection,
         )
 
     async def delete(
         self, user_id: str, memory_id: str, *, connection: HostConnection | None = None
     ) -> bool:
-        """Remove a fact of the user's; whether it was there."""
-        return await self.store.delete(self._place(user_id), memory_id, connection=connection)
+        """Remove a fact of the user and return whether it was there."""
+        namespace = self._namespace_of(user_id)
+        return await self.store.delete(namespace, memory_id, connection=connection)
 
     async def clear(self, user_id: str, *, connection: HostConnection | None = None) -> int:
-        """Remove all of the user's facts; how many."""
-        return await self.store.clear_namespace(self._place(user_id), connection=connection)
+        """Remove all facts of the user and return how many there were."""
+        return await self.store.clear_namespace(self._namespace_of(user_id), connection=connection)
 
     async def count(self, user_id: str, *, connection: HostConnection | None = None) -> int:
-        """How many facts of the user's there are."""
-        return await self.store.count(self._place(user_id), connection=connection)
+        """Return the number of facts of the user."""
+        return await self.store.count(self._namespace_of(user_id), connection=connection)
 
     async def recall(
         self,
@@ -212,29 +240,29 @@ class UserMemoryStore:
         top_k: int = 5,
         *,
         connection: HostConnection | None = None,
-    ) -> Injected:
-        """The messages, with what is known of the user in one block behind the latest prompt.
+    ) -> InjectedMessages:
+        """Return the messages with a block of the user's facts behind the latest prompt.
 
-        First what fits the prompt, then what is surest, at most *top_k* facts. The block takes the
-        place of an earlier one. In an encrypted database that holds nothing readable to look in,
-        only what is surest.
+        At most *top_k* facts: first those that match the prompt, then those with the highest
+        confidence. The block replaces an earlier one. In an encrypted database that holds nothing
+        readable to search, only the confidence decides.
         """
-        kept = without_blocks(check_messages(messages), FACTS)
-        at = latest_prompt(kept)
+        kept = without_blocks(check_messages(messages), FACTS_TAG)
+        prompt = latest_prompt(kept)
         with operation("memory.facts.injected", tenant=self.store.db.tenant) as event:
-            can_search = mode_of(self.store) is not None
-            prompt = text_of(kept[at]).strip() if at is not None and can_search else ""
-            facts: Facts = []
-            for query in dict.fromkeys((prompt, "")):
-                if len(facts) < top_k:
-                    hits = await self.search(user_id, query, top_k, connection=connection)
-                    known = {fact.memory_id for fact in facts}
-                    facts += [fact for fact in hits if fact.memory_id not in known]
+            query = ""
+            if prompt is not None and search_mode(self.store) is not None:
+                query = text_of(kept[prompt]).strip()
+            facts = await self.search(user_id, query, top_k, connection=connection)
+            if query and len(facts) < top_k:
+                known = {fact.memory_id for fact in facts}
+                surest = await self.search(user_id, "", top_k, connection=connection)
+                facts += [fact for fact in surest if fact.memory_id not in known]
             facts = facts[:top_k]
             event.details["facts"] = len(facts)
         lines = build_memory_context(facts).splitlines()
-        block = fenced(lines, fence=FACTS, source="what the user has said before")
-        return with_block(kept, block, fence=FACTS)
+        block = build_block(lines, tag=FACTS_TAG, source="what the user has said before")
+        return with_block(kept, block, tag=FACTS_TAG)
 
     async def learn(
         self,
@@ -246,173 +274,146 @@ class UserMemoryStore:
         conversation_id: str | None = None,
         connection: HostConnection | None = None,
     ) -> Facts:
-        """Keep what the latest turn of a conversation says of the user; what was kept.
+        """Extract facts about the user from the latest turn, store them, and return them.
 
-        A fact in words that are known already, whatever their case and punctuation, is not kept
-        twice: it is reinforced.
+        A fact whose words are known, whatever their case and punctuation, is reinforced instead.
 
         Args:
-            extract: a function of the messages, without what was injected, that gives facts: texts,
+            extract: function of the messages, without injected blocks, that returns facts: texts,
                 mappings with ``content``, ``topics`` and ``confidence``, or `MemoryFact` objects;
                 plain or a coroutine.
-            llm: a function of a prompt that gives a model's answer; see `extract_facts`. Without
-                either, sentences of the prompt in which the user says "I" are taken, in English.
+            llm: function of a prompt that returns a model's answer; see `extract_facts`. Without
+                either, English sentences of the prompt in which the user says "I" are taken.
 
         Raises:
-            ValueError, TypeError: what was extracted is no fact, or another user's.
+            ValueError, TypeError: what was extracted is no fact, or belongs to another user.
         """
-        place = self._place(user_id)
-        said = without_blocks(check_messages(messages), FACTS, MEMORY)
-        kept: Facts = []
-        with operation("memory.facts.extracted", tenant=self.store.db.tenant) as event:
-            event.name = "memory.facts.extract_failed"
-            found = await facts_of(said, extract, llm)
-            known = await self._known(user_id, connection) if found else {}
-            name_of = naming_of(self.store, place)
-            for one in found:
-                fact = fact_of(one, user_id, conversation_id, name_of)
+        namespace = self._namespace_of(user_id)
+        said = without_blocks(check_messages(messages), FACTS_TAG, MEMORY_TAG)
+        learnt: Facts = []
+        # The name of the event, unless the block reaches its end.
+        with operation("memory.facts.extract_failed", tenant=self.store.db.tenant) as event:
+            extracted = await facts_of_turn(said, extract, llm)
+            known = await self._ids_by_words(user_id, connection) if extracted else {}
+            name_of = name_function(self.store, namespace)
+            for one in extracted:
+                fact = fact_from(one, user_id, conversation_id, name_of)
                 if not isinstance(one, MemoryFact):
-                    same = known.get(words_of(fact.content), fact.memory_id)
-                    fact = replace(fact, memory_id=same)
-                kept.append(await self._heard(place, fact, connection))
-            event.name, event.details["facts"] = "memory.facts.extracted", len(kept)
-        return kept
+                    id_ = known.get(normalised_words(fact.content), fact.memory_id)
+                    fact = replace(fact, memory_id=id_)
+                learnt.append(await self._add_or_reinforce(fact, connection))
+            event.name, event.details["facts"] = "memory.facts.extracted", len(learnt)
+        return learnt
 
-    async def _fitting(
-        self, place: tuple[str, ...], query: str, now: datetime, connection: HostConnection | None
-    ) -> Pages:
-        """Facts with what each is worth, page by page, and what a later one is worth at most."""
-        mode, offset = mode_of(self.store) or "text", 0
+    async def _matching(
+        self,
+        namespace: tuple[str, ...],
+        query: str,
+        now: datetime,
+        connection: HostConnection | None,
+    ) -> AsyncGenerator[Candidate]:
+        """Yield the facts that match *query*, the most relevant first."""
+        mode, offset = search_mode(self.store) or "text", 0
         while True:
             hits = await self.store.search(
-                place,
-                query,
-                mode=mode,
-                limit=PAGE,
-                offset=offset,
-                connection=connection,
+                namespace, query, mode=mode, limit=PAGE, offset=offset, connection=connection
             )
-            facts = [(hit.score or 0.0, self._fact(hit, now)) for hit in hits]
-            yield (
-                [(score * fact.confidence, fact) for score, fact in facts],
-                facts[-1][0] if facts else 0.0,
-            )
-            if len(hits) < PAGE or mode != "text":  # pages of a hybrid search do not fit together
+            for hit in hits:
+                fact, score = self._read(hit, now), hit.score or 0.0
+                yield Candidate(fact, score * fact.confidence, bound=score)
+            if len(hits) < PAGE or mode != "text":  # other searches rank each page by itself
                 return
             offset += PAGE
 
-    async def _surest(
-        self, place: tuple[str, ...], now: datetime, connection: HostConnection | None
-    ) -> Pages:
-        """The same of all facts, by the time of their last write: none is seen after it."""
-        last: StoreItem | None = None
-        while True:
-            items = await self.store.list_items(
-                place, limit=PAGE, after=last, connection=connection
-            )
-            facts = [self._fact(item, now) for item in items]
-            last = items[-1] if items else None
-            age = timedelta(0) if last is None else max(now - last.updated_at, timedelta(0))
-            bound = 1.0 if self.half_life is None else 0.5 ** (age / self.half_life)
-            yield [(fact.confidence, fact) for fact in facts], bound
-            if len(items) < PAGE:
-                return
+    async def _all(
+        self, namespace: tuple[str, ...], now: datetime, connection: HostConnection | None
+    ) -> AsyncGenerator[Candidate]:
+        """Yield all facts, the last written first; ranked by their confidence."""
+        items = self.store.iter_items(namespace, page_size=PAGE, connection=connection)
+        async with aclosing(items):
+            async for item in items:
+                fact = self._read(item, now)
+                # Facts that follow were written earlier, and have faded since.
+                age = max(now - item.updated_at, timedelta(0))
+                bound = 1.0 if self.half_life is None else 0.5 ** (age / self.half_life)
+                yield Candidate(fact, fact.confidence, bound)
 
-    async def _known(self, user_id: str, connection: HostConnection | None) -> dict[str, str]:
-        """The ids of facts that were extracted, by their words; none without keys.
+    async def _ids_by_words(
+        self, user_id: str, connection: HostConnection | None
+    ) -> dict[str, str]:
+        """Return the ids of extracted facts by their words; needed only with encryption.
 
-        With keys, what was learnt before the first one came first has an id of another's making.
+        Facts that were extracted before encryption, or under another key, have other ids.
         """
-        if not self.store.db.keyring.seals:
+        if not self.store.db.keyring.encrypts:
             return {}
         return {
-            words_of(fact.content): fact.memory_id
+            normalised_words(fact.content): fact.memory_id
             for fact in await self.list(user_id, connection=connection)
-            if fact.memory_id.startswith(LEARNT_ID)
+            if fact.memory_id.startswith(EXTRACTED_ID)
         }
 
-    async def _heard(
-        self, place: tuple[str, ...], fact: MemoryFact, connection: HostConnection | None
+    async def _add_or_reinforce(
+        self, fact: MemoryFact, connection: HostConnection | None
     ) -> MemoryFact:
-        """Keep a fact, or reinforce what is known already in its words."""
-        try:
-            return await self._put(fact, connection, expected_version=None)
-        except Conflict:
-            topics = fact.topics
+        def merge(known: MemoryFact | None) -> MemoryFact:
+            if known is None:
+                return fact
+            topics = tuple(dict.fromkeys((*known.topics, *fact.topics)))
+            return replace(known.reinforce(half_life=self.half_life), topics=topics)
 
-            def again(known: MemoryFact) -> MemoryFact:
-                both = tuple(dict.fromkeys((*known.topics, *topics)))
-                return replace(known.reinforce(half_life=self.half_life), topics=both)
-
-            changed = await self._change(fact.user_id, fact.memory_id, again, connection)
-            if changed is not None:
-                return changed
-            return await self._heard(place, fact, connection)  # deleted meanwhile
+        merged = await self._change(fact.user_id, fact.memory_id, merge, connection)
+        assert merged is not None
+        return merged
 
     async def _change(
         self,
         user_id: str,
         memory_id: str,
-        change: Callable[[MemoryFact], MemoryFact],
+        change: Callable[[MemoryFact | None], MemoryFact | None],
         connection: HostConnection | None,
     ) -> MemoryFact | None:
-        """What *change* makes of a fact, once it is written; ``None`` if it is not there."""
+        """Store what *change* makes of a fact, and return it; ``None`` leaves it as it is."""
         made: MemoryFact | None = None
 
-        def changed(item: StoreItem | None) -> Any:
+        def new_value(item: StoreItem | None) -> Any:
             nonlocal made
             # Not rounded: a fact that is written often enough would never fade.
-            made = None if item is None else change(self._exact(item, datetime.now(UTC)))
-            return LEAVE if made is None else _value_of(made)
+            made = change(None if item is None else self._read_exactly(item, datetime.now(UTC)))
+            return LEAVE if made is None else _to_value(made)
 
         await self.store.change(
-            self._place(user_id),
+            self._namespace_of(user_id),
             memory_id,
-            changed,
+            new_value,
             metadata=None,
             index=self._index,
             connection=connection,
         )
         return None if made is None else self._rounded(made)
 
-    async def _put(
-        self,
-        fact: MemoryFact,
-        connection: HostConnection | None,
-        **expected: Any,
-    ) -> MemoryFact:
-        await self.store.put(
-            self._place(fact.user_id),
-            fact.memory_id,
-            _value_of(fact),
-            index=self._index,
-            connection=connection,
-            **expected,
-        )
-        return self._rounded(fact)
-
     @property
     def _index(self) -> tuple[str, ...] | None:
         return ("content",) if self.store.embedder is not None else None
 
-    def _fact(self, item: StoreItem, now: datetime) -> MemoryFact:
-        """The fact as it reads now: what was written a moment ago reads as it was given."""
-        return self._rounded(self._exact(item, now))
+    def _read(self, item: StoreItem, now: datetime) -> MemoryFact:
+        """Return the fact with its confidence now, rounded so that a new one reads as written."""
+        return self._rounded(self._read_exactly(item, now))
 
-    def _exact(self, item: StoreItem, now: datetime) -> MemoryFact:
+    def _read_exactly(self, item: StoreItem, now: datetime) -> MemoryFact:
         fact = MemoryFact(memory_id=item.key, user_id=item.namespace[-1], **item.value)
         return fact.decay(now, half_life=self.half_life)
 
     def _rounded(self, fact: MemoryFact) -> MemoryFact:
-        if self.half_life is None:  # nothing has faded
+        if self.half_life is None:  # nothing fades
             return fact
         return replace(fact, confidence=round(fact.confidence, 4))
 
-    def _place(self, user_id: str) -> tuple[str, ...]:
+    def _namespace_of(self, user_id: str) -> tuple[str, ...]:
         return (*self.namespace, check_user(user_id))
 
 
-def _value_of(fact: MemoryFact) -> dict[str, Any]:
+def _to_value(fact: MemoryFact) -> dict[str, Any]:
     return {
         "content": fact.content,
         "topics": [*fact.topics],
@@ -424,9 +425,9 @@ def _value_of(fact: MemoryFact) -> dict[str, Any]:
     }
 
 
-def _seen(fact: MemoryFact) -> tuple[datetime, str]:
+def _last_seen(fact: MemoryFact) -> tuple[datetime, str]:
     return fact.last_seen_at, fact.memory_id
 
 
-def _rank(one: tuple[float, MemoryFact]) -> tuple[float, datetime, str]:
-    return one[0], *_seen(one[1])
+def _search_order(candidate: Candidate) -> tuple[float, datetime, str]:
+    return candidate.rank, *_last_seen(candidate.fact)

@@ -18,7 +18,7 @@ from sqlalchemy.schema import CreateSchema
 from memalchemy import _forks
 from memalchemy._version import __version__
 from memalchemy.column_types import Json
-from memalchemy.dialects import DIALECTS, Dialect, dialect_of
+from memalchemy.dialects import DIALECTS, Dialect, Maintenance, dialect_of
 from memalchemy.errors import MemalchemyError, SchemaOutdated, SchemaTooNew
 from memalchemy.schema import Base
 
@@ -96,45 +96,60 @@ def check(connection: Connection, *, schema: str | None = None) -> None:
 
 
 def upgrade(
-    connection: Connection, *, schema: str | None = None, revision: str = "head"
+    connection: Connection,
+    *,
+    schema: str | None = None,
+    revision: str = "head",
+    dialect: Dialect | None = None,
 ) -> list[str]:
     """Run the revisions up to *revision* in the connection's transaction; return those that ran.
 
     Takes the migration lock first and looks at the version after, so of several processes that
-    start at once one migrates and the others find it done.
+    start at once one migrates and the others find it done. *dialect* is that of the connection,
+    unless several stand on one of SQLAlchemy's.
     """
-    dialect = dialect_of(connection)
-    dialect.migration_lock(connection, schema)
+    dialect = dialect or dialect_of(connection)
+    dialect.maintenance.lock_migrations(connection, schema)
     found = current(connection, schema=schema)
     if found is not None and found not in _known():
         check(connection, schema=schema)
         return []
-    native = prepare(connection, schema)
+    native = prepare(connection, schema, dialect)
     ran = _run(
         connection,
         schema,
+        dialect,
         lambda heads, _: scripts()._upgrade_revs(revision, heads),
         {"memalchemy_pgvector": native},
     )
     if native:
-        dialect.adopt_vector_type(connection, schema)
+        dialect.vectors.convert_bytes(connection, schema)
     return ran
 
 
 def downgrade(
-    connection: Connection, revision: str, *, schema: str | None = None, delete_rows: bool = False
+    connection: Connection,
+    revision: str,
+    *,
+    schema: str | None = None,
+    delete_rows: bool = False,
+    dialect: Dialect | None = None,
 ) -> list[str]:
     """Run the chain down to *revision* (``base``: no schema); return the revisions undone.
+
+    *dialect* is that of `upgrade`.
 
     Raises:
         DowngradeRefused: tables to drop hold rows, and *delete_rows* is not set.
     """
-    dialect_of(connection).migration_lock(connection, schema)
+    dialect = dialect or dialect_of(connection)
+    dialect.maintenance.lock_migrations(connection, schema)
     if current(connection, schema=schema) is None:
         return []
     return _run(
         connection,
         schema,
+        dialect,
         lambda heads, _: scripts()._downgrade_revs(revision, heads),
         {"memalchemy_delete_rows": delete_rows},
     )
@@ -163,9 +178,10 @@ def offline(
     out = io.StringIO()
     move = scripts()._downgrade_revs if down else scripts()._upgrade_revs
     steps = Steps()
+    ours = DIALECTS[dialect]
     context = MigrationContext.configure(
-        dialect_name=dialect,
-        opts=context_options(schema, DIALECTS[dialect])
+        dialect_name=ours.sqlalchemy_name,
+        opts=context_options(schema, ours)
         | {
             "as_sql": True,
             "output_buffer": out,
@@ -204,6 +220,7 @@ def context_options(schema: str | None, ours: Dialect) -> dict[str, Any]:
         "version_table_schema": schema,
         "transactional_ddl": ours.transactional_ddl,
         "memalchemy_schema": schema,
+        "memalchemy_dialect": ours,
     }
 
 
@@ -212,12 +229,11 @@ def command_of(migration: MigrationContext) -> str:
     return getattr(migration.opts.get("fn"), "__name__", "")
 
 
-def prepare(connection: Connection, schema: str | None) -> bool:
-    """Make the schema if it is missing; whether vectors have a native type here."""
-    ours = dialect_of(connection)
+def prepare(connection: Connection, schema: str | None, ours: Dialect) -> bool:
+    """Create the schema if it is missing; return whether vectors have a native type here."""
     if can_make(schema, ours) and not sa.inspect(connection).has_schema(schema):
         connection.execute(CreateSchema(schema))
-    return ours.has_vector_type(connection)
+    return ours.vectors.ensure_type(connection)
 
 
 def can_make(schema: str | None, ours: Dialect) -> TypeGuard[str]:
@@ -228,6 +244,7 @@ def can_make(schema: str | None, ours: Dialect) -> TypeGuard[str]:
 def _run(
     connection: Connection,
     schema: str | None,
+    ours: Dialect,
     moves: Callable[[Any, MigrationContext], Any],
     options: dict[str, Any],
 ) -> list[str]:
@@ -235,7 +252,7 @@ def _run(
     from alembic.runtime.migration import MigrationContext
 
     steps = Steps()
-    opts = context_options(schema, dialect_of(connection)) | options
+    opts = context_options(schema, ours) | options
     opts |= {"fn": moves, "on_version_apply": (steps,)}
     context = MigrationContext.configure(connection, opts=opts)
     with _alembic_is_global, Operations.context(context):
@@ -254,14 +271,14 @@ def write_script(
 ) -> None:
     """Write what *run* does, and what `upgrade` does around it, in the script's own style."""
     schema = migration.opts["memalchemy_schema"]
-    ours = dialect_of(migration)
+    ours: Dialect = migration.opts["memalchemy_dialect"]
     # A RETURNING clause in an Oracle script is a bind that nobody fills.
     migration._version.implicit_returning = False
     with migration.begin_transaction() if transaction else nullcontext():
         if prepare and can_make(schema, ours):
             migration.impl.execute(CreateSchema(schema, if_not_exists=True))
         if prepare and migration.opts["memalchemy_pgvector"]:
-            for command in ours.vector_type_commands:
+            for command in ours.vectors.install_commands:
                 migration.impl.execute(command)
         run()
         note_releases(migration, steps, migration.impl.execute)
@@ -277,7 +294,7 @@ def note_releases(migration: MigrationContext, steps: Steps, execute: Callable[[
     if steps.reached is None:
         return
     schema = migration.opts["memalchemy_schema"]
-    ours = dialect_of(migration)
+    database: Maintenance = migration.opts["memalchemy_dialect"].maintenance
     quote = migration.dialect.identifier_preparer.quote
     table = f"{quote(schema)}.store_items" if schema else "store_items"
     module = scripts().get_revision(steps.reached).module
@@ -289,7 +306,7 @@ def note_releases(migration: MigrationContext, steps: Steps, execute: Callable[[
     execute(
         f"INSERT INTO {table} (tenant, namespace, key, meta, version, codec, checksum, "  # noqa: S608
         f"created_at, updated_at, value) VALUES ('{HOUSE_TENANT}', '{HOUSE_NAMESPACE}', 'schema', "
-        f"'{meta}', 1, 'none', 0, {ours.utc_now}, {ours.utc_now}, {ours.byte_literal})"
+        f"'{meta}', 1, 'none', 0, {database.utc_now}, {database.utc_now}, {database.byte_literal})"
     )
 
 

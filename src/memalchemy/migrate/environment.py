@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from memalchemy import column_types
-from memalchemy.dialects import DIALECTS
+from memalchemy.dialects import DIALECTS, dialect_of
 from memalchemy.migrate.chain import (
     TABLES,
     VERSION_TABLE,
@@ -42,9 +42,9 @@ _OF_ONE_DATABASE = (
     "ix_embeddings_tenant_namespace_change",
     "ix_store_items_search",
     "rowid",
-    "uq_checkpoints_tenant_thread_id_namespace_checkpoint_id",
+    "uq_checkpoints_log_id_seq",
     "uq_deltas_entry_key_oracle",
-    "uq_deltas_tenant_thread_id_namespace_seq",
+    "uq_deltas_log_id_seq",
     "uq_embeddings_tenant_namespace_key_field_model_part",
     "uq_store_items_tenant_namespace_key",
 )
@@ -99,15 +99,25 @@ def _plain_type(type_: Any, autogenerate: Any) -> str:
             f"sa.String(length={length})"
             f".with_variant(sa.String(length={length}, collation='C'), 'postgresql')"
         )
-    if isinstance(type_, column_types.UtcDateTime):
+    if isinstance(type_, column_types.LogKey):
         autogenerate.imports.add(oracle)
-        return "sa.DateTime(timezone=True).with_variant(oracle.TIMESTAMP(), 'oracle')"
+        return (
+            "sa.LargeBinary().with_variant(sa.Uuid(), 'postgresql')"
+            ".with_variant(oracle.RAW(16), 'oracle')"
+        )
+    if isinstance(type_, column_types.UtcDateTime):
+        autogenerate.imports |= {postgresql, oracle}
+        return (
+            "sa.BigInteger()"
+            ".with_variant(postgresql.TIMESTAMP(timezone=True), 'postgresql')"
+            ".with_variant(oracle.TIMESTAMP(), 'oracle')"
+        )
     if isinstance(type_, column_types.Json):
         autogenerate.imports.add(postgresql)
         return "sa.JSON().with_variant(postgresql.JSONB(), 'postgresql')"
     if isinstance(type_, column_types.Payload):
         return "sa.LargeBinary()"
-    if not isinstance(type_, column_types.Vector | column_types.PgVector):
+    if not isinstance(type_, column_types.Vector):
         raise TypeError(f"no plain type stands for {type_!r}")
     if autogenerate.dialect.name == "oracle":
         autogenerate.imports.add(oracle)
@@ -143,7 +153,8 @@ def upgrade_alongside(
     if theirs.as_sql:
         assert theirs.output_buffer is not None
         # The host's script brings its own BEGIN and COMMIT.
-        script = offline(theirs.dialect.name, schema=schema, start=start, transaction=False)
+        name = dialect_of(theirs).name
+        script = offline(name, schema=schema, start=start, transaction=False)
         theirs.output_buffer.write(script)
         return []
     connection = theirs.connection
@@ -181,7 +192,7 @@ def run_environment(
         "memalchemy_pgvector": arguments.get("pgvector") != "no",
     }
     if connection is None:
-        context.configure(dialect_name=dialect, **options)
+        context.configure(dialect_name=ours.sqlalchemy_name, **options)
         migration = context.get_context()
         write_script(
             migration,
@@ -194,9 +205,9 @@ def run_environment(
     migration = context.get_context()
     command, native = command_of(migration), False
     if command in ("upgrade", "downgrade", "do_stamp"):
-        ours.migration_lock(connection, schema)
+        ours.maintenance.lock_migrations(connection, schema)
     if command == "upgrade":
-        native = prepare(connection, schema)
+        native = prepare(connection, schema, ours)
         migration.opts["memalchemy_pgvector"] = native
     with warnings.catch_warnings():
         # What autogenerate cannot compare, the drift test does.
@@ -204,7 +215,7 @@ def run_environment(
         context.run_migrations()
     note_releases(migration, steps, connection.exec_driver_sql)
     if native:
-        ours.adopt_vector_type(connection, schema)
+        ours.vectors.convert_bytes(connection, schema)
     if command not in ("upgrade", "downgrade"):
         return None
     now = ", ".join(migration.get_current_heads()) or "no schema"

@@ -1,7 +1,8 @@
-"""Vector indexes: building one beside readers and writers, what there are, dropping one.
+"""Build, list and drop vector indexes while others read and write.
 
-None is built by itself: with one, writing many vectors takes a hundred times as long. They hold
-half precision, which finds as well at half the size and is all that takes over 2,000 dimensions.
+No index is built by default, because with one the writing of many vectors takes a hundred times as
+long. An index holds vectors in half precision: its results are as good at half the size, and no
+other type can be indexed above 2,000 dimensions.
 """
 
 from __future__ import annotations
@@ -16,30 +17,30 @@ from typing import Any
 from sqlalchemy import Executable
 
 from memalchemy.contracts import Progress
-from memalchemy.database import Database
-from memalchemy.dialects import Dialect
-from memalchemy.dialects.base import vector_index_name
+from memalchemy.database import MAINTENANCE, READ, Database
+from memalchemy.dialects import Dialect, vector_index_name
 from memalchemy.errors import AuthenticationFailed, CapabilityMissing, Conflict, NotFound
-from memalchemy.search.distances import forget_indexes
-from memalchemy.search.embeddings import (
+from memalchemy.search._vector_statements import (
     INDEXED_DIMENSIONS,
+    METRICS,
     has_native_vectors,
     vector_indexes,
 )
-from memalchemy.search.nearness import METRICS
+from memalchemy.search.vectors import forget_indexes
 from memalchemy.statements import Parameters, Program, statement
 
-SECONDS_BETWEEN_LOOKS = 0.5
+PROGRESS_SECONDS = 0.5
+"""Seconds between two reports of a build's progress."""
 
 _NAME = re.compile(rf"ix_embeddings_hnsw_([0-9]+)_({'|'.join(METRICS)})")
 
 
 @dataclass(frozen=True, slots=True)
 class VectorIndex:
-    """An index of all vectors of so many dimensions, by one metric.
+    """Index of all vectors of one number of dimensions, for one metric.
 
-    ``state`` is ``ready``, ``building``, or ``invalid``: what an interrupted build has left, which
-    takes space and is not used. Building it again replaces it.
+    ``state`` is ``ready``, ``building`` or ``invalid``. An interrupted build leaves an invalid
+    index, which takes space and is not used; building it again replaces it.
     """
 
     name: str
@@ -51,30 +52,31 @@ class VectorIndex:
 
 @statement()
 def vector_index_progress(d: Dialect) -> Executable | None:
-    """How far the build of a vector index is."""
-    return d.vector_index_progress()
+    """The progress of the build of a vector index."""
+    return d.vectors.build_progress()
 
 
 @statement(metric=METRICS, dimensions=INDEXED_DIMENSIONS)
 def build_vector_index(d: Dialect, metric: str, dimensions: int) -> Executable | None:
     """Build a vector index."""
-    return d.build_vector_index(metric, dimensions)
+    return d.vectors.build_index(metric, dimensions)
 
 
 @statement(metric=METRICS, dimensions=INDEXED_DIMENSIONS)
 def drop_vector_index(d: Dialect, metric: str, dimensions: int) -> Executable | None:
     """Drop a vector index."""
-    return d.drop_vector_index(metric, dimensions)
+    return d.vectors.drop_index(metric, dimensions)
 
 
 async def list_indexes(db: Database) -> list[VectorIndex]:
-    """The vector indexes there are, by name.
+    """Return the vector indexes, by name.
 
     Raises:
-        CapabilityMissing: this database has none, or not from here; the message says what to do.
+        CapabilityMissing: this database has no vector indexes, or an administrator has to see to
+            them. The message says what to do.
     """
     await _check(db)
-    rows = await db.read(lambda: _one(vector_indexes(db.dialect), {"p_schema": db.schema}))
+    rows = await db.run(lambda: _one(vector_indexes(db.dialect), {"p_schema": db.schema}), READ)
     found = []
     for name, valid, building, size in rows:
         if (match := _NAME.fullmatch(name)) is not None:
@@ -92,13 +94,14 @@ async def build_index(
 ) -> VectorIndex:
     """Build the index of all vectors of *dimensions*, while others read and write.
 
-    One that is there is left as it is; what an interrupted build has left is replaced. *progress*
-    is told how many pages of the table have been read, while they are.
+    An index that is ready is left as it is; an invalid one is replaced. *progress* is called with
+    the number of pages of the table that have been read.
 
     Raises:
         ValueError: *metric* is none of cosine, dot, l2.
         CapabilityMissing: this database has no such index, or none of so many dimensions.
-        AuthenticationFailed: the role may not: the message is what the owner of the tables runs.
+        AuthenticationFailed: the role does not own the tables; the message says what their owner
+            has to run.
         Conflict: the index is being built already.
     """
     if metric not in METRICS:
@@ -119,11 +122,15 @@ async def build_index(
     d = db.dialect
     with _owners_only(db, metric, dimensions, drop=False):
         if there is not None:
-            await db.maintain(
-                lambda: _one(drop_vector_index(d, metric=metric, dimensions=dimensions))
+            await db.run(
+                lambda: _one(drop_vector_index(d, metric=metric, dimensions=dimensions)),
+                MAINTENANCE,
             )
         building = asyncio.ensure_future(
-            db.maintain(lambda: _one(build_vector_index(d, metric=metric, dimensions=dimensions)))
+            db.run(
+                lambda: _one(build_vector_index(d, metric=metric, dimensions=dimensions)),
+                MAINTENANCE,
+            )
         )
         try:
             await _watch(db, building, progress)
@@ -141,11 +148,12 @@ async def build_index(
 
 
 async def drop_index(db: Database, name: str) -> None:
-    """Drop a vector index by its name, while others read and write.
+    """Drop a vector index by name, while others read and write.
 
     Raises:
         NotFound: there is no vector index of that name.
-        AuthenticationFailed: the role may not: the message is what the owner of the tables runs.
+        AuthenticationFailed: the role does not own the tables; the message says what their owner
+            has to run.
     """
     await _check(db)
     there = await _find(db, name)
@@ -155,8 +163,9 @@ async def drop_index(db: Database, name: str) -> None:
     if dimensions not in INDEXED_DIMENSIONS:
         raise NotFound(f"{name!r} is no index of memalchemy's")
     with _owners_only(db, metric, dimensions, drop=True):
-        await db.maintain(
-            lambda: _one(drop_vector_index(db.dialect, metric=metric, dimensions=dimensions))
+        await db.run(
+            lambda: _one(drop_vector_index(db.dialect, metric=metric, dimensions=dimensions)),
+            MAINTENANCE,
         )
     forget_indexes(db)
 
@@ -166,34 +175,34 @@ async def _watch(
     building: asyncio.Future[Any],
     progress: Callable[[Progress], object] | None,
 ) -> None:
-    """Tell how far *building* is until it is done."""
+    """Report the progress of *building* until it is done."""
     look = vector_index_progress(db.dialect)
     while not building.done():
         if progress is not None:
-            rows = await db.read(lambda: _one(look, {"p_schema": db.schema}))
+            rows = await db.run(lambda: _one(look, {"p_schema": db.schema}), READ)
             if rows and rows[0].total:
                 progress(Progress(int(rows[0].done), int(rows[0].total)))
-        await asyncio.wait([building], timeout=SECONDS_BETWEEN_LOOKS)
+        await asyncio.wait([building], timeout=PROGRESS_SECONDS)
 
 
 async def _check(db: Database, metric: str = "cosine", dimensions: int = 384) -> None:
-    """Raise unless this database has vector indexes that can be seen to from here."""
+    """Raise `CapabilityMissing` unless vector indexes can be built here."""
     d = db.dialect
-    if not d.compares_vectors:
+    if not d.vectors.computes_distances:
         raise CapabilityMissing(
             f"vectors are compared exactly on {d}, and kept in memory: that needs no index"
         )
-    if d.vector_indexes() is None:
-        commands = d.vector_index_commands(metric, dimensions, db.schema)
+    if d.vectors.list_indexes() is None:
+        commands = d.vectors.index_commands(metric, dimensions, db.schema)
         raise CapabilityMissing(
             f"on {d} a vector index is the administrator's to build; as the owner of the tables "
             f"run: {' '.join(commands)}"
         )
-    if not await db.read(lambda: has_native_vectors(db)):
+    if not await db.run(lambda: has_native_vectors(db), READ):
         raise CapabilityMissing(
             "this database has no type for vectors, so they are stored as bytes and compared "
-            f"exactly. Run, as a superuser: {'; '.join(d.vector_type_commands)}; then: memalchemy "
-            "--db URL upgrade"
+            f"exactly. Run, as a superuser: {'; '.join(d.vectors.install_commands)}; then: "
+            "memalchemy --db URL upgrade"
         )
 
 
@@ -206,7 +215,7 @@ def _owners_only(db: Database, metric: str, dimensions: int, *, drop: bool) -> A
     try:
         yield
     except AuthenticationFailed as error:
-        commands = db.dialect.vector_index_commands(metric, dimensions, db.schema, drop=drop)
+        commands = db.dialect.vectors.index_commands(metric, dimensions, db.schema, drop=drop)
         raise AuthenticationFailed(
             f"only the owner of the tables can do this; as that role run: {' '.join(commands)}"
         ) from error

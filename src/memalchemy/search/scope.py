@@ -1,4 +1,4 @@
-"""Which items a search is of: one namespace, or one and all below it; and only what is alive."""
+"""Conditions on items: in a namespace or in it and all below it, listed by key, not expired."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, not_, or_, select, tuple_
 
-from memalchemy.dialects import Dialect
-from memalchemy.dialects.lists import LISTED, lists
+from memalchemy.dialects import MAX_LISTED, Dialect
 from memalchemy.keys import encode_id
 from memalchemy.schema import EmbeddingRow, StoreItemRow
 
@@ -30,17 +29,20 @@ STORED = (
     "lifetime",
     "value",
 )
-"""The columns that an item is made of."""
+"""Columns of which an item consists."""
 
-HOUSE = "/~"
-"""How memalchemy's own namespaces begin. In a user's ``~`` is escaped, as ~0, ~1 or ~2."""
+INTERNAL_PREFIX = "/~"
+"""Prefix of memalchemy's own namespaces. In a user's namespace ``~`` is escaped: ~0, ~1 or ~2."""
 
-OWN = (HOUSE + "a", HOUSE + "{")
-"""They lie from the first of these on, and before the second: a letter comes after the ``~``."""
+INTERNAL_RANGE = (INTERNAL_PREFIX + "a", INTERNAL_PREFIX + "{")
+"""Range of memalchemy's own namespaces, its end excluded: a letter follows the ``~``."""
 
 
 def in_scope(table: Any, below: bool) -> ColumnElement[bool]:
-    """The rows of a namespace; with *below* of those under it too. Binds `scope_binds`."""
+    """Return the condition on a namespace, or with *below* on it and all under it.
+
+    Binds `scope_binds`.
+    """
     tenant = table.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     if not below:
         return and_(tenant, table.c.namespace == _path("k_namespace"))
@@ -48,47 +50,54 @@ def in_scope(table: Any, below: bool) -> ColumnElement[bool]:
         tenant,
         table.c.namespace >= _path("k_namespace"),
         table.c.namespace < _path("k_beyond"),
-        not_of_the_house(table),
+        not_internal(table),
     )
 
 
-def not_of_the_house(table: Any) -> ColumnElement[bool]:
-    """Under the root lie memalchemy's own namespaces as well."""
-    own = and_(table.c.namespace >= _path("k_house"), table.c.namespace < _path("k_house_end"))
+def not_internal(table: Any) -> ColumnElement[bool]:
+    """Return the condition that leaves out memalchemy's own namespaces, also under the root."""
+    own = and_(
+        table.c.namespace >= _path("k_internal"), table.c.namespace < _path("k_internal_end")
+    )
     return not_(own)
 
 
 def is_in_scope(path: str, top: str) -> bool:
-    """`in_scope` of *top* and all below it, of an encoded namespace that was read."""
-    return path.startswith(top) and not OWN[0] <= path < OWN[1]
+    """Return whether an encoded namespace is *top* or a user's namespace below it."""
+    return path.startswith(top) and not INTERNAL_RANGE[0] <= path < INTERNAL_RANGE[1]
 
 
 def scope_binds(tenant: str, path: str, below: bool) -> dict[str, Any]:
-    """What `in_scope` binds, for an encoded namespace. All below it begins with it."""
+    """Return the binds of `in_scope` for an encoded namespace, the prefix of all below it."""
     binds = {"k_tenant": tenant, "k_namespace": path}
     if below:
-        binds |= {"k_beyond": path[:-1] + "0", "k_house": OWN[0], "k_house_end": OWN[1]}
+        binds |= {
+            "k_beyond": path[:-1] + "0",
+            "k_internal": INTERNAL_RANGE[0],
+            "k_internal_end": INTERNAL_RANGE[1],
+        }
     return binds
 
 
 def stored() -> list[ColumnElement[Any]]:
-    """The columns that an item is made of."""
+    """Return the columns of which an item consists."""
     return [ITEMS.c[name] for name in STORED]
 
 
 def of_item(table: Any) -> ColumnElement[bool]:
-    """The row, or rows, of one item; binds ``k_tenant``, ``k_namespace``, ``k_key``."""
+    """Return the condition on one item; binds ``k_tenant``, ``k_namespace``, ``k_key``."""
     return and_(
         *(table.c[name] == bindparam(f"k_{name}", type_=ITEMS.c[name].type) for name in ITEM_KEY)
     )
 
 
 def same_item(a: Any, b: Any) -> ColumnElement[bool]:
+    """Return the condition that joins rows of one item."""
     return and_(*(a.c[name] == b.c[name] for name in ITEM_KEY))
 
 
 def live_item(table: Any = ITEMS) -> ColumnElement[bool]:
-    """Not expired; binds ``p_now``."""
+    """Return the condition that an item has not expired; binds ``p_now``."""
     now = bindparam("p_now", type_=ITEMS.c.expires_at.type)
     return or_(table.c.expires_at.is_(None), table.c.expires_at > now)
 
@@ -97,18 +106,22 @@ Place = tuple[str, str]
 """An item's encoded namespace and its key."""
 
 
-def key_lists(d: Dialect, places: Iterable[Place], most: int = LISTED) -> Iterator[str]:
-    """*places* as values for `is_listed`, as many as it takes: of *most* each, or fewer."""
-    return lists(d, [(path, encode_id(key)) for path, key in places], most)
+def key_lists(
+    d: Dialect, places: Iterable[Place], most: int = MAX_LISTED
+) -> Iterator[dict[str, Any]]:
+    """Yield binds of `is_listed` for *places*, each for at most *most* of them."""
+    return d.statements.list_batches(
+        "p_keys", [(path, encode_id(key)) for path, key in places], most
+    )
 
 
 def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:
-    """Whether a row is of an item that ``p_keys`` names; see `key_lists`.
+    """Return the condition that a row is of an item in ``p_keys``; see `key_lists`.
 
-    Not a join: without statistics SQLite goes through all items of the tenant for that, and for
-    each through the list.
+    It is not a join: without statistics SQLite would scan all items of the tenant, and the list for
+    each of them.
     """
-    named = d.listed("p_keys", ("namespace", "key"))
+    named = d.statements.rows_from_list("p_keys", ("namespace", "key"))
     names: Select[Any] = select(named.c.namespace, named.c.key)
     return tuple_(table.c.namespace, table.c.key).in_(names)
 

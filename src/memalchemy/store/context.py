@@ -8,8 +8,8 @@ from typing import Any
 from memalchemy.contracts import SearchHits, SemanticSearchResult, StoreItem
 from memalchemy.keys import check_namespace
 from memalchemy.store import Store
-from memalchemy.store.changing import Change
-from memalchemy.store.shelf import Namespace
+from memalchemy.store.compare_and_swap import Change
+from memalchemy.store.settings import Namespace
 
 MEMORIES = "memories"
 

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memalchemy.codec import text
-from memalchemy.errors import StoreCapabilityError
+from memalchemy.codec.search_text import texts_in
+from memalchemy.errors import InvalidArgument, StoreCapabilityError
 from memalchemy.keys import check_name
 from memalchemy.search.vectors import check_vector
-from memalchemy.store.writing import VectorRow
+from memalchemy.store.write import VectorRow
 
 Vectors = Sequence[Sequence[float]]
 Embedder = Callable[[list[str]], Vectors | Awaitable[Vectors]]
@@ -43,7 +43,7 @@ def texts_of(value: Any, index: bool | Sequence[str]) -> list[Text]:
     if index is False:
         return []
     if index is True:
-        whole = "\n".join(text.strings(value))
+        whole = "\n".join(texts_in(value))
         return [Text(WHOLE, 0, whole)] if whole.strip() else []
     if isinstance(index, str):
         raise TypeError("index is True, False or a list of fields, not one string")
@@ -59,7 +59,7 @@ def texts_of(value: Any, index: bool | Sequence[str]) -> list[Text]:
 def check_field(field: object) -> str:
     """Return *field* if it can name a vector of an item."""
     if isinstance(field, str) and len(field) > MAX_FIELD_CHARACTERS:
-        raise ValueError(f"a field's name has at most {MAX_FIELD_CHARACTERS} characters")
+        raise InvalidArgument(f"a field's name has at most {MAX_FIELD_CHARACTERS} characters")
     return check_name(field, "field")
 
 
@@ -82,7 +82,7 @@ def _parts(found: Any) -> list[str]:
         return [found]
     if isinstance(found, (list, tuple)) and all(isinstance(one, str) for one in found):
         return list(found)
-    joined = "\n".join(text.strings(found))
+    joined = "\n".join(texts_in(found))
     return [joined] if joined else []
 
 

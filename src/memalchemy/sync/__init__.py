@@ -23,30 +23,33 @@ ThreadLog = face(threads.ThreadLog)
 NamespacedStore = face(context.NamespacedStore)
 StoreContext = face(context.StoreContext)
 
-_LATER: dict[str, type[Face]] = {
-    "Conversation": Face,
-    "ConversationStore": Face,
-    "ConversationView": Face,
-    "EpisodeStore": Face,
-    "EpisodicMemory": Face,
-    "KeyValue": Face,
-    "LLMMemoryManager": Face,
-    "NoopMemoryManager": Alone,
-    "RetainedCheckpointer": Face,
-    "ToolOutputs": Face,
-    "UserMemoryStore": Face,
-    "VectorStore": Face,
+_LATER: dict[str, dict[str, type[Face]]] = {
+    "collections": {"KeyValue": Face, "ToolOutputs": Face, "VectorStore": Face},
+    "conversations": {
+        "Conversation": Face,
+        "ConversationStore": Face,
+        "ConversationView": Face,
+        "RetainedCheckpointer": Face,
+    },
+    "memory": {
+        "EpisodeStore": Face,
+        "EpisodicMemory": Face,
+        "LLMMemoryManager": Face,
+        "NoopMemoryManager": Alone,
+        "UserMemoryStore": Face,
+    },
 }
-"""Classes of `memalchemy.memory`, which take a while to import. One may give another's objects, so
-all are made with the first.
+"""Classes that take a while to import, by their packages. One may return objects of another, so all
+are made with the first.
 """
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if not any(name in faces for faces in _LATER.values()):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    memory = import_module("memalchemy.memory")
-    globals().update({one: face(getattr(memory, one), base) for one, base in _LATER.items()})
+    for package, faces in _LATER.items():
+        module = import_module(f"memalchemy.{package}")
+        globals().update({one: face(getattr(module, one), base) for one, base in faces.items()})
     return globals()[name]
 
 

@@ -10,8 +10,11 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from memalchemy.checkpoints.retention import Watching
-from memalchemy.codec.sealing import Keyring
+from memalchemy.checkpoints.retention import Watch
+from memalchemy.codec.encryption import Keyring
+from memalchemy.collections.key_value import KeyValueEntry
+from memalchemy.collections.vector_store import MemoryResult
+from memalchemy.context.manager import ConversationManager
 from memalchemy.contracts import (
     CheckpointerCapabilities,
     CheckpointInfo,
@@ -31,35 +34,35 @@ from memalchemy.contracts import (
     StoreItem,
     Unset,
 )
-from memalchemy.database import T, U
-from memalchemy.database.running import Then
+from memalchemy.conversations.conversation_store import Ids, Messages
+from memalchemy.conversations.tool_exchange import ToolExchange
+from memalchemy.database.database import T
+from memalchemy.database.executors.batching import BatchedRow
+from memalchemy.database.intent import Intent
+from memalchemy.database.program_runner import Decode
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
-from memalchemy.memory.conversation_store import Ids, Messages
+from memalchemy.log import Head
+from memalchemy.memory._fact_extraction import Extract
+from memalchemy.memory._scopes import NamespaceResolver
 from memalchemy.memory.episodes import BaseEpisodeStore, Episode, MetadataFunction, RecallMode
-from memalchemy.memory.exchanges import ToolExchange
-from memalchemy.memory.extracting import Extract
 from memalchemy.memory.facts import MemoryFact
-from memalchemy.memory.key_value import KeyValueEntry
-from memalchemy.memory.managers import ConversationManager
+from memalchemy.memory.manager import ExtractFn, ExtractMode
 from memalchemy.memory.memories import Memory
-from memalchemy.memory.scopes import NamespaceResolver
-from memalchemy.memory.sessions import ExtractFn, ExtractMode
-from memalchemy.memory.user_memory import Facts, Injected
-from memalchemy.memory.vector_store import MemoryResult
+from memalchemy.memory.user_memory import Facts, InjectedMessages
 from memalchemy.search.vectors import Metric
 from memalchemy.state import Message
 from memalchemy.statements import Program
-from memalchemy.store.batches import Batch, Name
-from memalchemy.store.changing import Change
+from memalchemy.store.compare_and_swap import Change
 from memalchemy.store.embedding import Embedder, Index
-from memalchemy.store.shelf import Lifetimes, Namespace
-from memalchemy.store.writing import Expected
+from memalchemy.store.settings import Lifetimes, Namespace, Settings
+from memalchemy.store.store import Batch, Name
+from memalchemy.store.write import Expected
 from memalchemy.sync.face import LazyIterator as LazyIterator
 from memalchemy.sync.host import HostConnection as HostConnection
 from memalchemy.sync.host import Savepoint as Savepoint
 from memalchemy.sync.host import Transaction as Transaction
-from memalchemy.threads.reading import Made
+from memalchemy.threads.thread_log import Made
 
 __all__ = [
     "Checkpointer",
@@ -183,9 +186,9 @@ class Database:
         """
 
     def check_payloads(self, connection: HostConnection | None = None) -> None:
-        """See that this may write payloads into its tenant, as `write` does.
+        """Check that payloads may be written into the tenant, as `run` does.
 
-        For what hands its payloads to somebody else, who writes them.
+        For callers whose payloads are written by somebody else.
 
         Raises:
             CapabilityMissing: this is a `replica`.
@@ -224,6 +227,9 @@ class Database:
     def for_tenant(self, tenant: str) -> Database:
         """The same engine and pool, another tenant."""
 
+    def forget_known_keys(self) -> None:
+        """Read again, at the next write, which keys a tenant is written with."""
+
     def health(self) -> dict[str, Any]:
         """Reachability, server version, schema revision and pool use; raises if unreachable.
 
@@ -248,19 +254,6 @@ class Database:
     def keyring(self) -> Keyring:
         """What seals and opens payloads; without *keys* it leaves them as they are."""
 
-    def look_for_keys_again(self) -> None:
-        """See anew, at the next write, which keys a tenant is written with: they were removed."""
-
-    def maintain(self, program: Callable[[], Program[T]], *, event: Event | None = None) -> T:
-        """Run a *program* of statements that refuse to be in a transaction, on a connection apart.
-
-        Each commits by itself; if the connection is lost the program starts again, so each must be
-        safe to repeat.
-
-        Raises:
-            CapabilityMissing: through PgBouncer, or in memory.
-        """
-
     def migrate(self, *, revision: str = "head") -> list[str]:
         """Bring the schema to *revision*, under a lock; return the revisions that were applied.
 
@@ -271,35 +264,9 @@ class Database:
     def primary(self) -> Database:
         """The same database, with every read on the primary: it reads its own writes."""
 
-    def read(
-        self,
-        program: Callable[[], Program[T]],
-        *,
-        connection: HostConnection | None = None,
-        event: Event | None = None,
-        stale: bool = False,
-        together: bool = False,
-    ) -> T:
-        """Run a reading *program*; repeated if the connection is lost.
-
-        *stale* says that the answer may be a moment old, so that a replica may give it: no write
-        may rest on it. *together* says that a server's settings for a transaction are changed, so
-        that its statements have to be in one.
-        """
-
     @property
     def read_only(self) -> bool:
         """Whether it refuses every write, as `replica` gives it."""
-
-    def read_then(
-        self,
-        program: Callable[[], Program[T]],
-        then: Then[T, U],
-        *,
-        connection: HostConnection | None = None,
-        event: Event | None = None,
-    ) -> U:
-        """`read`, and what is made of its answer away from the loop where that takes long."""
 
     def replica(self, *, fallback: bool = True) -> Database:
         """The same database, read only: every read from the replica, states too, however old.
@@ -309,6 +276,34 @@ class Database:
         error: `DatabaseUnreachable`, or `SchemaOutdated` while it has not got the primary's schema
         yet; otherwise the primary answers. Without a *read_url* it reads from the database itself,
         so that code can be the same where there is no replica.
+        """
+
+    def run(
+        self,
+        program: Callable[[], Program[Any]],
+        intent: Intent,
+        *,
+        connection: HostConnection | None = None,
+        event: Event | None = None,
+        decode: Decode[Any, Any] | None = None,
+        batch: BatchedRow[Any] | None = None,
+    ) -> Any:
+        """Run *program* as its *intent* says; the one door through which programs run.
+
+        A write is one transaction, or part of the host's. It is repeated while that is safe: until
+        COMMIT, or the statement of a lone one, has been sent. After that a lost connection is an
+        error with ``maybe_applied``. A read is always repeated.
+
+        Args:
+            connection: the host's, of whose transaction the program is a part.
+            event: counts the round trips.
+            decode: work on the result, done in a thread where it takes long.
+            batch: the row that *program* writes, which may share a statement with others instead.
+
+        Raises:
+            CapabilityMissing: it writes, and this is a `replica`; or it is maintenance, through
+                PgBouncer or in memory.
+            KeyMissing: it may write payloads, and the tenant is encrypted with other keys.
         """
 
     def run_sync(self, job: Callable[[Connection], T]) -> T:
@@ -335,35 +330,8 @@ class Database:
         rolls back on an exception. On SQLite other writers of this process wait meanwhile.
         """
 
-    def write(
-        self,
-        program: Callable[[], Program[T]],
-        *,
-        connection: HostConnection | None = None,
-        event: Event | None = None,
-        single: bool = False,
-        payloads: bool | Literal["stored"] = True,
-    ) -> T:
-        """Run a writing *program* in one transaction, or in the host's.
-
-        Repeated while that is safe: until COMMIT has been sent, or the statement, if *single* says
-        that it is one and autocommit will do. After that a lost connection is an error with
-        ``maybe_applied``.
-
-        Args:
-            payloads: that the program may write payloads, values or vectors that were encoded here,
-                so that the keys have to be those of the tenant. With ``False`` it writes none, and
-                a statement that would is an AssertionError. ``"stored"`` is for what copies or
-                seals anew what is stored already, and has looked at the keys itself.
-
-        Raises:
-            CapabilityMissing: this is a `replica`.
-            KeyMissing: it may write payloads, and the tenant is encrypted with other keys than
-                these.
-        """
-
 class Checkpointer:
-    """Keeps every state an agent saves, and gives any of them back.
+    """Keep every state that an agent saves, and give any of them back.
 
     A thread's checkpoints are ordered by the position they were saved at, never by a clock. Each
     save is whole or absent. A plain save appends to the newest checkpoint and never conflicts.
@@ -413,33 +381,19 @@ class Checkpointer:
     def close(self) -> None:
         """Nothing to do: connections are the database's. Part of the contract."""
 
-    def copy_below(
-        self,
-        source: str,
-        target: str,
-        *,
-        connection: HostConnection | None = None,
-    ) -> bool:
-        """Copy the logs of thread *source* in this namespace and below it; false if it has none.
-
-        As `Checkpointer.copy_thread`, which takes those of all namespaces.
-
-        Raises:
-            Conflict: the target holds something there already; nothing was changed.
-        """
-
     def copy_thread(
         self,
         source_thread_id: str,
         dest_thread_id: str,
         *,
         all_namespaces: bool = True,
+        below: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
         All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's alone.
+        is this namespace's alone, and with *below* this one's and those under it.
 
         Raises:
             Conflict: the target holds something already; nothing was changed.
@@ -455,12 +409,14 @@ class Checkpointer:
         *,
         superseded: bool = False,
         all_namespaces: bool = True,
+        below: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
         """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
 
         All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's, with its checkpoints and entries.
+        is this namespace's, with its checkpoints and entries, and with *below* this one's and
+        those under it.
 
         A checkpoint that another rests on (see `save`) is not deleted before that one.
 
@@ -471,12 +427,6 @@ class Checkpointer:
 
         Raises:
             Conflict: another checkpoint rests on this one; nothing was deleted.
-        """
-
-    def delete_below(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
-        """Delete the thread's logs in this namespace and below it; whether one was there.
-
-        As `Checkpointer.delete`, which takes those of all namespaces.
         """
 
     def delete_checkpoints(
@@ -647,32 +597,26 @@ class Checkpointer:
 
     def history(
         self,
-        thread_id: str,
+        thread_id: str | None,
         *,
         limit: int | None = None,
         before: str | None = None,
+        below: bool = False,
+        order: Literal["position", "id"] = "position",
         connection: HostConnection | None = None,
     ) -> LazyIterator[CheckpointInfo]:
         """The thread's checkpoints, newest first; those older than checkpoint *before*, if given.
 
         Reads no payload, in pages of 500; a checkpoint deleted meanwhile may be missing.
 
+        Args:
+            order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
+                for hosts whose ids are in order of time; *before* may be any id then, and a
+                *thread_id* of ``None`` is all threads of the namespace.
+            below: in the namespaces under this one, too; in the order of ids only.
+
         Raises:
-            NotFound: *before* is not there.
-        """
-
-    def infos(
-        self,
-        thread_id: str | None = None,
-        *,
-        before: str | None = None,
-        below: bool = False,
-        connection: HostConnection | None = None,
-    ) -> LazyIterator[tuple[tuple[str, ...], CheckpointInfo]]:
-        """Checkpoints by their ids, the highest first, each with its namespace; reads no state.
-
-        Of a thread, or of all; with *below*, in every namespace under this one, too; with *before*
-        those of lower ids. Read in pages as they are used.
+            NotFound: in the order of positions, *before* is not there.
         """
 
     def list_checkpoints(
@@ -756,10 +700,10 @@ class Checkpointer:
         older_than: Seconds | None = None,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watching | None = None,
+        progress: Watch | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete checkpoints that every given rule lets go (see `Retention`); how many.
+        """Delete checkpoints that every given rule lets go (see `Retention`); how bulk_delete.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
         thread always stays, and so do states, without a name, that kept ones are built on.
@@ -899,9 +843,9 @@ class Checkpointer:
         words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
         not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
         operator. A query without words finds nothing. With *below* in the namespaces under this
-        one, too, in one ranking, and with ``namespace``, a tuple: `Checkpointer(db).search(…,
-        below=True)` finds what any framework has saved. With *data* each has its state under
-        ``data``, as it is stored: one more read for each.
+        one, too, in one ranking: `Checkpointer(db).search(…, below=True)` finds what any framework
+        has saved. With *data* each has its state under ``data``, as it is stored: one more read for
+        each.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -967,7 +911,7 @@ class Checkpointer:
         *,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watching | None = None,
+        progress: Watch | None = None,
         connection: HostConnection | None = None,
     ) -> int:
         """Remove threads that were not saved for so long, expired threads, and old tombstones.
@@ -980,22 +924,22 @@ class Checkpointer:
         """
 
 class Conversation:
-    """The messages of a thread, in the order in which they were said, and a policy over them.
+    """Messages of a thread in order, and a policy that selects those which go to the model.
 
-    Every object on the same thread, in whatever process, sees the same messages, and two that add
-    at once lose none. Adding stores what is new and reads nothing; reading what some object of this
-    process has read before asks the database for what is new, and whether the rest is as it was.
+    All objects on the same thread see the same messages, in every process, and two that add at the
+    same time lose none. Adding writes what is new and reads nothing. Reading what this process has
+    read before asks the database for what is new, and whether the rest has changed.
 
     Args:
-        db: where to keep it.
-        thread_id: whose conversation.
-        manager: what of it `messages` gives; everything without one.
+        db: the database.
+        thread_id: the thread.
+        manager: the policy of `messages`; without one it returns all messages.
         namespace: keeps several conversations of one thread apart.
         index_text: make the words of messages findable, with ``conversation.log.search``.
-        ttl: how long it lives after its last message, in seconds or as a timedelta.
+        ttl: how long the conversation lives after its last message, in seconds or as a timedelta.
 
-    ``log`` is the `ThreadLog` below it, with searching, forking and the rest. Every method takes
-    ``connection=``, a `Connection` or `Session` of the host.
+    ``log`` is the `ThreadLog` with the messages, for searching, forking and the rest. Every method
+    takes ``connection=``, a `Connection` or `Session` of the host.
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
@@ -1018,14 +962,14 @@ class Conversation:
         *,
         connection: HostConnection | None = None,
     ) -> ToolExchange | None:
-        """End the open exchange without a trace in the conversation; what it was, or ``None``."""
+        """Remove the open exchange and return it, or ``None``; the conversation stays as it is."""
 
     def active_tool_exchange(
         self,
         *,
         connection: HostConnection | None = None,
     ) -> ToolExchange | None:
-        """The exchange that was begun and neither committed nor aborted, whoever began it."""
+        """Return the open exchange, whoever began it, or ``None``."""
 
     def add(
         self,
@@ -1037,13 +981,15 @@ class Conversation:
     ) -> list[int]:
         """Add messages, all or none, and return their positions.
 
-        Each is a `Message`, a dict in OpenAI's format, or an object with role and content; a list
-        of them, too. Two texts are what the user said and what the assistant answered, and nothing
-        is added if both are empty.
+        A message is a `Message`, a dict in OpenAI's format, or an object with role and content. A
+        list of messages is accepted as well. Two texts are a message of the user and the
+        assistant's answer; nothing is added if both are empty.
 
         Args:
-            keys: for each message a key, or ``None``; one whose key is there is not added again.
-            occurred_at: when it was said, for all or for each; now, if not given.
+            keys: for each message a key, or ``None``. A message whose key is there already is not
+                added again.
+            occurred_at: when the messages were said, one time for all or one for each; now by
+                default.
             expected_version: add only if the log is at this version.
 
         Raises:
@@ -1056,12 +1002,12 @@ class Conversation:
         *results: Any,
         connection: HostConnection | None = None,
     ) -> ToolExchange:
-        """Keep results of calls of the open exchange, all or none; the exchange as it is then.
+        """Store results of the open exchange, all or none, and return the exchange.
 
-        A result that is there, word for word, is not added again.
+        A result that is equal to one that is there is not added again.
 
         Raises:
-            ValueError: a result is for no call of the exchange, or for one that has another.
+            ValueError: a result belongs to no call of the exchange, or to one that has another.
             NotFound: no exchange is open.
         """
 
@@ -1071,9 +1017,9 @@ class Conversation:
         *,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Give the last message of the assistant another content; whether there is one.
+        """Replace the content of the assistant's last message, and return whether there is one.
 
-        Other messages may be added meanwhile; none is lost.
+        Messages that others add meanwhile are not lost.
         """
 
     def begin_tool_exchange(
@@ -1082,40 +1028,40 @@ class Conversation:
         *,
         connection: HostConnection | None = None,
     ) -> ToolExchange:
-        """Keep an assistant's *message* that calls tools until all their results are there.
+        """Store an assistant's *message* with tool calls until all their results are there.
 
-        `messages`, `history` and the rest do not show it before `commit_tool_exchange`. It outlives
-        a crash: `active_tool_exchange` gives it to whoever goes on.
+        `messages`, `history` and the rest do not show it before `commit_tool_exchange`. It survives
+        a crash: `active_tool_exchange` returns it to whoever continues.
 
         Raises:
-            ValueError: it calls no tool, or has a call without an id, or two of one id.
-            Conflict: an exchange is open already.
-            TypeError, NotSerialisable, TooLarge: as `Conversation.add`.
+            ValueError: the message has no tool call, a call without an id, or two calls of one id.
+            Conflict: another exchange is open.
+            TypeError, NotSerialisable, TooLarge: as `add`.
         """
 
     def clear(self, *, connection: HostConnection | None = None) -> int:
-        """Remove all messages, the summary and an open exchange; how many messages there were."""
+        """Remove all messages, the summary and an open exchange; return how many messages went."""
 
     def commit_tool_exchange(
         self,
         *results: Any,
         connection: HostConnection | None = None,
     ) -> list[int]:
-        """Make the open exchange messages of the conversation, the calls first; their positions.
+        """Move the open exchange into the conversation and return the positions of its messages.
 
-        *results* are added before, as by `add_tool_results`. One transaction: the conversation has
-        all of it, or the exchange is open as it was.
+        The calls come first. *results* are added before, as by `add_tool_results`. It is one
+        transaction: either the conversation has all of the exchange, or it is still open.
 
         Raises:
-            ValueError: a call has no result yet, or as `add_tool_results`.
+            ValueError: a call has no result yet; or as `add_tool_results`.
             NotFound: no exchange is open.
         """
 
     def count(self, *, connection: HostConnection | None = None) -> int:
-        """How many messages there are, whatever the manager."""
+        """Return the number of messages, whatever the manager."""
 
     def delete(self, *, connection: HostConnection | None = None) -> bool:
-        """Delete the conversation; whether it was there. The thread's other logs stay."""
+        """Delete the conversation, not the thread's other logs; return whether it was there."""
 
     def history(
         self,
@@ -1124,22 +1070,25 @@ class Conversation:
         limit: int | None = None,
         connection: HostConnection | None = None,
     ) -> list[Message]:
-        """All messages as they were added, whatever the manager; the newest *limit*, or those
-        beyond a position.
+        """Return all messages as they were added, whatever the manager, oldest first.
+
+        Args:
+            after: only messages beyond this position.
+            limit: only the newest so many.
         """
 
     def messages(self, *, connection: HostConnection | None = None) -> list[Message]:
-        """What goes to the model: all messages, or what the manager makes of them, oldest first.
+        """Return the messages that go to the model, oldest first: all, or those of the manager.
 
-        A summary that a manager writes is kept, and not written again by any process until more
-        has been said than it allows; or until a message that it stands for was changed.
+        A summary that the manager writes is stored. No process writes it again until more messages
+        were added than the manager allows, or until one of the summarised messages was changed.
 
         Raises:
             Corrupt: what is stored does not match its checksum.
         """
 
     def purge_messages(self, older_than: Seconds, batch: int = 500) -> int:
-        """Remove messages older than that; how many. See `ConversationStore.purge_messages`."""
+        """Remove old messages and return how many; see `ConversationStore.purge_messages`."""
 
     def restore(
         self,
@@ -1147,12 +1096,16 @@ class Conversation:
         *,
         connection: HostConnection | None = None,
     ) -> None:
-        """Make the conversation what a `snapshot` says, or a list of messages.
+        """Make the conversation equal to a `snapshot`, or to a list of messages; all or nothing.
 
         Only the difference is written: messages that are the same from the start on stay. A
-        ``summary`` stands before the messages, or for the first ``summarized`` of them, of which
-        system messages stay; with a list the one that there is stays, if it stands for messages
-        that do. Whole or not at all.
+        ``summary`` stands before all messages, or for the first ``summarized`` of them, of which
+        system messages stay. With a list, a summary that is stored stays as long as the messages
+        that it stands for do.
+
+        Raises:
+            TypeError, ValueError: it is no snapshot; nothing was written.
+            NotSerialisable, TooLarge: it cannot be stored; nothing was written.
         """
 
     def set_summary(
@@ -1162,37 +1115,39 @@ class Conversation:
         summarized: int = 0,
         connection: HostConnection | None = None,
     ) -> None:
-        """Keep *text* as what was said before the messages, in place of any earlier summary.
+        """Store *text* as the summary of what was said before the messages, or remove it.
 
-        With *summarized* it stands for the first so many of the messages, of which system messages
-        stay. `messages` gives it where the conversation has a manager that summarises, `snapshot`
-        in any case; ``None`` takes it back.
+        It replaces an earlier summary. With *summarized* it stands for the first so many messages,
+        of which system messages stay. `messages` returns it if the manager summarises, `snapshot`
+        in any case. ``None`` removes the summary.
 
         Raises:
-            TypeError: it is no text; nothing was written.
+            TypeError: *text* is no text; nothing was written.
         """
 
     def snapshot(self, *, connection: HostConnection | None = None) -> dict[str, Any]:
-        """All there is, as plain values: ``messages`` (records), ``summary`` (a text or ``None``),
-        ``summarized`` (how many of the messages are behind it), and what `restore` was given
-        besides. Where the manager kept some of those, such as system messages, ``beginning`` is
-        what is told in their place, the summary among it.
+        """Return the whole conversation as plain values, for `restore`.
+
+        Keys: ``messages`` (records), ``summary`` (a text or ``None``), ``summarized`` (for how many
+        of the messages the summary stands), and any other keys that `restore` was given. Where the
+        manager kept some of the summarised messages, such as system messages, ``beginning`` lists
+        them together with the message that tells the summary.
         """
 
     def text(self, *, connection: HostConnection | None = None) -> str:
-        """`messages` as text: ``User: …`` and ``Assistant: …``, an empty line between turns."""
+        """Return `messages` as text: ``User: …``, ``Assistant: …``, a blank line between turns."""
 
     def view(self) -> ConversationView:
-        """A reader of its own, which knows nothing yet; any number of them may look on."""
+        """Return a reader with a cursor of its own. There may be any number of them."""
 
 class ConversationStore:
-    """Loads and saves histories.
+    """Loads and saves whole histories.
 
-    A history that is saved again is compared with what is there, and only the difference is
-    written: in most cases the messages that are new.
+    A history that is saved again is compared with the stored one, and only the difference is
+    written: usually the messages that are new.
 
     Args:
-        db: where to keep them.
+        db: the database.
         namespace, index_text, ttl: as of `Conversation`.
 
     Raises, from any method:
@@ -1208,7 +1163,7 @@ class ConversationStore:
         ttl: Seconds | None = None,
     ) -> None: ...
     def clear(self) -> int:
-        """Delete all conversations of the namespace, one by one; how many."""
+        """Delete all conversations of the namespace, one by one, and return how many."""
 
     def conversation(
         self,
@@ -1216,13 +1171,13 @@ class ConversationStore:
         *,
         manager: ConversationManager | None = None,
     ) -> Conversation:
-        """One of them, to add to."""
+        """Return the `Conversation` of an id, to add messages to it."""
 
     def count(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
-        """How many conversations with a message there are, whose ids match the glob."""
+        """Return the number of conversations with a message whose ids match the glob."""
 
     def delete(self, conversation_id: str, *, connection: HostConnection | None = None) -> bool:
-        """Delete a conversation; whether it was there. The thread's other logs stay."""
+        """Delete a conversation, not the thread's other logs; return whether it was there."""
 
     def list(
         self,
@@ -1231,16 +1186,16 @@ class ConversationStore:
         *,
         connection: HostConnection | None = None,
     ) -> Ids:
-        """The ids of conversations with a message, most recently written first.
+        """Return the ids of conversations with a message, most recently written first.
 
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
         """
 
     def list_conversations(self, *, connection: HostConnection | None = None) -> Ids:
-        """The ids of all conversations with a message or a summary, in order."""
+        """Return the ids of all conversations with a message or a summary, in order."""
 
     def load(self, conversation_id: str, *, connection: HostConnection | None = None) -> Messages:
-        """All messages, oldest first; ``[]`` if there are none.
+        """Return all messages, oldest first; ``[]`` if there are none.
 
         Raises:
             Corrupt: what is stored does not match its checksum.
@@ -1252,9 +1207,7 @@ class ConversationStore:
         *,
         connection: HostConnection | None = None,
     ) -> dict[str, Any] | None:
-        """What was saved as a snapshot, as `Conversation.snapshot` gives it; ``None`` if nothing
-        was.
-        """
+        """Return what `Conversation.snapshot` returns; ``None`` if nothing is stored."""
 
     def purge_messages(
         self,
@@ -1262,12 +1215,12 @@ class ConversationStore:
         thread_id: str | None = None,
         batch: int = 500,
     ) -> int:
-        """Remove messages older than that, of one conversation or of all; how many.
+        """Remove messages older than that, of one conversation or of all; return how many.
 
-        What goes is whole: an exchange, which is what the user said and all up to what the user
-        said next, goes when its newest message is old; from the start on, up to the first exchange
-        that stays. System messages stay, summaries of what went do not. Each transaction removes
-        about *batch* messages; interrupted, run it again.
+        Exchanges are removed whole: a user message and everything up to the next user message,
+        once its newest message is old. Removal starts at the first message and ends at the first
+        exchange that stays. System messages stay; summaries of removed messages do not. Each
+        transaction removes about *batch* messages. An interrupted purge can be run again.
         """
 
     def save(
@@ -1278,12 +1231,11 @@ class ConversationStore:
         snapshot: Mapping[str, Any] | Sequence[Any] | None = None,
         connection: HostConnection | None = None,
     ) -> None:
-        """Make a conversation these messages, or this snapshot: ``{"messages": …, "summary": …}``.
+        """Store a list of messages or a snapshot, ``{"messages": …, "summary": …}``, as a whole.
 
-        Either may be given as either.
-
-        Messages are what `Conversation.add` takes. What a snapshot has besides is kept as it is. Of
-        two that save at once the later wins, and what it wrote is whole.
+        Both parameters accept either. Messages are as of `Conversation.add`; other keys of a
+        snapshot are stored as they are. Of two that save at the same time the later wins, and what
+        it wrote is complete.
 
         Raises:
             TypeError, ValueError: one of them is not a message; nothing was written.
@@ -1291,45 +1243,45 @@ class ConversationStore:
         """
 
 class ConversationView:
-    """What one reader knows of a conversation; see `Conversation.view`.
+    """Reader of a conversation with a cursor of its own; see `Conversation.view`.
 
-    `refresh` reads only what was added since it was last called. If something was taken back or
-    changed meanwhile, it reads everything again, and ``restarted`` says so. Managers have no part
-    in it.
+    `refresh` reads only what was added since the last call. If messages were removed or changed
+    meanwhile, it reads everything again, and ``restarted`` is set. Managers are not applied.
     """
 
     def __init__(self, conversation: Conversation) -> None: ...
     @property
     def messages(self) -> list[Message]:
-        """All messages that it knows, oldest first."""
+        """All messages that were read, oldest first."""
 
     def refresh(self, *, connection: HostConnection | None = None) -> list[Message]:
-        """Look, and return the messages that are new; all, if ``restarted``. One round trip.
+        """Read and return the messages that are new; all, if ``restarted``. One round trip.
 
-        With *connection* nothing of it is remembered: what a transaction sees may be rolled back.
+        With *connection* the view does not change: what a transaction sees may be rolled back.
         """
 
     @property
     def restarted(self) -> bool:
-        """Whether the last `refresh` gave everything anew, in place of what was known."""
+        """``True`` if the last `refresh` returned all messages in place of those read before."""
 
     @property
     def version(self) -> int:
-        """The version of the conversation's log that it knows; 0 before the first look."""
+        """Version of the conversation's log that was read; 0 before the first `refresh`."""
 
 class EpisodeStore:
-    """Episodes in the database: whole or absent, one of each id, seen by every process.
+    """Episodes in the database. A write is complete or absent, and every process sees it.
 
     Args:
-        db: where to keep them.
-        namespace: whose they are: those of another are never seen.
-        max_results: how many `recall` gives at most.
-        recall_mode: by likeness, or by recency.
-        embedder: as for `Store`: likeness is then of words and meaning, without it of words.
-        ttl: how long an episode is kept.
+        db: the database.
+        namespace: the owner of the episodes; those of other namespaces are never seen.
+        max_results: maximum number of episodes that `recall` returns.
+        recall_mode: by similarity, or by recency.
+        embedder: as of `Store`. Similarity is then of words and meaning, without it of words.
+        ttl: how long an episode is kept, in seconds or as a timedelta.
 
-    In an encrypted database that holds nothing readable to look in, `recall` gives the latest.
-    Every method but `recall` takes ``connection=``, as those of `Store`; `recall` passes it on.
+    In an encrypted database that holds nothing readable to search, `recall` returns the latest.
+    Every method but `recall` takes ``connection=``, as those of `Store`; `recall` passes it to the
+    search.
     """
 
     def __init__(
@@ -1343,55 +1295,58 @@ class EpisodeStore:
         ttl: Seconds | None = None,
     ) -> None: ...
     def count(self, *, connection: HostConnection | None = None) -> int:
-        """How many episodes there are."""
+        """Return the number of episodes."""
 
     def delete(self, id_: str, *, connection: HostConnection | None = None) -> None:
         """Remove an episode.
 
         Raises:
-            EpisodeNotFoundError: there is none of that id.
+            EpisodeNotFoundError: there is none with that id.
         """
 
     def get(self, id_: str, *, connection: HostConnection | None = None) -> Episode | None:
-        """The episode of that id, or ``None``."""
+        """Return the episode with that id, or ``None``."""
 
     def oldest(self, *, connection: HostConnection | None = None) -> Episode | None:
-        """The episode with the earliest ``completed_at``, or ``None``.
+        """Return the episode with the earliest ``completed_at``, or ``None``.
 
-        Reads the keys of all episodes, a thousand in a round trip, and one episode.
+        It reads the keys of all episodes, a thousand in a round trip, and one episode.
         """
 
     def recall(self, query: str, **more: Any) -> list[Episode]:
-        """At most ``max_results`` episodes, by recency or by likeness to *query*.
+        """Return at most ``max_results`` episodes, by recency or by similarity to *query*.
 
-        *more* goes to the search; by recency neither it nor *query* matters.
+        *more* is passed to the search. By recency neither it nor *query* matters.
         """
 
     def recent(self, limit: int = 5, *, connection: HostConnection | None = None) -> list[Episode]:
-        """At most *limit* episodes, the latest ``completed_at`` first, whatever the mode."""
+        """Return at most *limit* episodes, the latest ``completed_at`` first, whatever the mode."""
 
     def summary(self, *, connection: HostConnection | None = None) -> str:
-        """How many there are, and the newest."""
+        """Return the number of episodes and the newest one as text."""
 
     def update(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
-        """Replace the episode of the same ``id_``.
+        """Replace the episode with the same ``id_``.
 
         Raises:
             EpisodeNotFoundError: there is none.
         """
 
     def write(self, episode: Episode, *, connection: HostConnection | None = None) -> None:
-        """Keep an episode; one of the same ``id_`` is replaced.
+        """Store an episode; one with the same ``id_`` is replaced.
 
         Raises:
             TooLarge: its ``id_`` has over 236 characters.
         """
 
 class EpisodicMemory:
-    """What an agent's loop calls: `recall` before a task, `record` after it.
+    """Episodic memory of an agent's loop: `recall` before a task, `record` after it.
 
-    *metadata_fns* each give a text about an episode, such as a reflection, which is kept under
-    their name in its metadata. They may be coroutines, or objects with an asynchronous call.
+    Args:
+        store: a store of episodes.
+        metadata_fns: functions that give a text about an episode, such as a reflection, by the
+            name under which it is stored in the episode's metadata. They may be coroutines, or
+            objects with an asynchronous ``__call__``.
     """
 
     def __init__(
@@ -1403,10 +1358,13 @@ class EpisodicMemory:
         """`BaseEpisodeStore.delete`."""
 
     def recall(self, task: Any, **more: Any) -> str:
-        """Episodes like *task*, a text or an object with ``instruction``, as text; ``""``: none."""
+        """Return episodes similar to *task* as text; ``""`` if there are none.
+
+        *task* is a text, or an object with ``instruction``.
+        """
 
     def record(self, episode: Episode) -> Episode:
-        """Keep *episode* with what the functions say of it; the episode that was kept."""
+        """Store *episode* with the texts of the metadata functions; return the stored episode."""
 
     def summary(self) -> str:
         """`BaseEpisodeStore.summary`."""
@@ -1417,14 +1375,14 @@ class EpisodicMemory:
 class KeyValue:
     """Values under plain keys.
 
-    What is written is whole or absent, and seen by every process. Keys come in the order of their
-    code points. Values are any that the library stores; pydantic models in them, which become what
-    ``model_dump(mode="json")`` gives. Every read builds new objects.
+    A write is complete or absent, and every process sees it. Keys are ordered by code points. A
+    value is any that the library stores; a pydantic model in it is stored as
+    ``model_dump(mode="json")``. Every read creates new objects.
 
     Args:
-        db: where to keep them.
-        namespace: several of them beside each other.
-        agent_id: who writes, where a call does not say.
+        db: the database.
+        namespace: keeps several of them apart.
+        agent_id: the writer, where a call does not name one.
         index_text: make the words of the values findable with `Store.search`.
 
     Every method takes ``connection=``, as those of `Store`, and raises what they raise.
@@ -1448,10 +1406,10 @@ class KeyValue:
         """`count`."""
 
     def clear(self, *, connection: HostConnection | None = None) -> int:
-        """Remove every key, and no agent's memory; how many."""
+        """Remove every key, but no agent's memory, and return how many there were."""
 
     def close(self) -> None:
-        """Nothing to do: connections are the database's."""
+        """Do nothing: connections belong to the database."""
 
     def compare_and_swap(
         self,
@@ -1463,18 +1421,21 @@ class KeyValue:
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Set a key to *new* if it holds *expected*; whether it did. Of several racers one wins.
+        """Set a key to *new* if it holds *expected*, and return whether it did.
 
-        *expected* is a value, which must be equal and of the same types; ``None``, which a key
-        that is not there holds as well; ``ABSENT``, for a key that is not there; or an entry that
-        was read, for a key that nobody has written since.
+        Of several that race, one wins.
+
+        Args:
+            expected: a value, which must be equal and of the same types; ``None``, which matches a
+                missing key, too; ``ABSENT`` for a missing key; or an entry that was read, which
+                matches until anybody writes the key again.
         """
 
     def count(self, *, connection: HostConnection | None = None) -> int:
-        """How many keys there are; ``len``, where nothing need be awaited."""
+        """Return the number of keys; ``len`` of the synchronous class."""
 
     def delete(self, key: str, *, connection: HostConnection | None = None) -> bool:
-        """Remove a key; whether it was there."""
+        """Remove a key and return whether it was there."""
 
     def delete_memory(
         self,
@@ -1483,10 +1444,10 @@ class KeyValue:
         *,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Remove it; whether it was there."""
+        """Remove the memory of a session and return whether it was there."""
 
     def exists(self, key: object, *, connection: HostConnection | None = None) -> bool:
-        """Whether the key is there, whatever its value; ``in``, where nothing need be awaited."""
+        """Return whether the key is there, whatever its value; ``in`` of the synchronous class."""
 
     def items(
         self,
@@ -1494,7 +1455,7 @@ class KeyValue:
         prefix: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[tuple[str, Any]]:
-        """Keys with their values, by key; of one page of 500 as of one moment."""
+        """Return keys with their values, by key; the values of 500 keys are of one moment."""
 
     def keys(
         self,
@@ -1502,7 +1463,7 @@ class KeyValue:
         prefix: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """Every key, or those that begin with *prefix*, in the order of their code points."""
+        """Return all keys, or those that begin with *prefix*, ordered by code points."""
 
     def read(
         self,
@@ -1511,10 +1472,10 @@ class KeyValue:
         *,
         connection: HostConnection | None = None,
     ) -> Any:
-        """The value; *default* if the key is not there. A stored ``None`` is ``None``."""
+        """Return the value; *default* if the key is not there. A stored ``None`` is ``None``."""
 
     def read_all(self, *, connection: HostConnection | None = None) -> dict[str, Any]:
-        """Every key and its value, by key."""
+        """Return all values by their keys, in the order of the keys."""
 
     def read_entry(
         self,
@@ -1522,7 +1483,7 @@ class KeyValue:
         *,
         connection: HostConnection | None = None,
     ) -> KeyValueEntry | None:
-        """The value with its writer, time and version, or ``None``."""
+        """Return the value with its writer, time and version, or ``None``."""
 
     def read_memory(
         self,
@@ -1531,7 +1492,7 @@ class KeyValue:
         *,
         connection: HostConnection | None = None,
     ) -> dict[str, Any] | None:
-        """``turns``, ``summary`` and ``updated_at``, or ``None``."""
+        """Return ``turns``, ``summary`` and ``updated_at`` of a session's memory, or ``None``."""
 
     def to_text(
         self,
@@ -1539,7 +1500,7 @@ class KeyValue:
         *,
         connection: HostConnection | None = None,
     ) -> str:
-        """``key: value`` in lines, values as JSON: all there are, or those of *keys*."""
+        """Return lines of ``key: value``, the values as JSON, of all keys or of *keys*."""
 
     def write(
         self,
@@ -1550,7 +1511,7 @@ class KeyValue:
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Set a key; its version, 1 if it is new."""
+        """Set a key and return its version: 1 if it is new."""
 
     def write_memory(
         self,
@@ -1561,26 +1522,26 @@ class KeyValue:
         session_key: str = "default",
         connection: HostConnection | None = None,
     ) -> int:
-        """Set what an agent remembers of a session, apart from the keys; its version."""
+        """Set the memory of an agent's session, apart from the keys; return its version."""
 
 class LLMMemoryManager:
-    """Long-term memory in a `Store`: under ``(*namespace, type)``, by the memory's key.
+    """Long-term memory in a `Store`: under ``(*namespace, type)``, by the key of the memory.
 
     Args:
         store: a `Store`, or a `Database`. With an embedder memories are found by meaning as well.
-        extract_fn: a function of a list of messages that gives memories, or mappings of their
-            fields; plain or a coroutine. Without it the words are looked at, in English.
-        namespace_prefix: whose memories these are, such as ``("users", "ada")``.
-        max_memories: how many are kept of each type; the oldest go. ``None``: all.
+        extract_fn: function of a list of messages that returns memories, or mappings of their
+            fields; plain or a coroutine. By default English keywords decide.
+        namespace_prefix: the owner of the memories, such as ``("users", "ada")``.
+        max_memories: how many are kept of each type; the oldest are removed. ``None`` for all.
         retrieve_limit: how many are recalled.
-        extract_mode: ``inline``: when a session's end returns, its memories are saved;
-            ``background``: soon after, those of one namespace in the order of their sessions.
-            Call `drain` before the database is closed.
-        max_concurrent_extractions: how many of the background run at once.
-        namespace_resolver: a function of a `RunInfo` that says whose memories a run has: a
-            namespace or a `MemoryScope`; plain or a coroutine. If it gives ``None``, raises, or
-            gives what is no namespace, the run has no memory: nothing is read or written, and what
-            went wrong is logged. Outside of a session and of `scoped` there is then no namespace.
+        extract_mode: ``inline`` saves the memories before the end of a session returns;
+            ``background`` soon after, in the order of the sessions of one namespace. Call `drain`
+            before the database is closed.
+        max_concurrent_extractions: how many background extractions run at once.
+        namespace_resolver: function of a `RunInfo` that returns the namespace or the `MemoryScope`
+            of a run; plain or a coroutine. If it returns ``None``, raises, or returns no valid
+            namespace, the run has no memory: nothing is read or written, and the error is logged.
+            With a resolver there is no namespace outside of a session and of `scoped`.
 
     Every method takes ``connection=``, as those of `Store` do.
 
@@ -1604,24 +1565,24 @@ class LLMMemoryManager:
     ) -> None: ...
     @property
     def active_namespace(self) -> tuple[str, ...]:
-        """The namespace that is written to now.
+        """Namespace that is written to now.
 
         Raises:
-            ValueError: a resolver says which, and this is neither a session nor `scoped`.
+            ValueError: there is a resolver, and this is neither a session nor `scoped`.
         """
 
     @property
     def active_recall(self) -> tuple[tuple[str, ...], ...]:
-        """The namespaces that are read now: the active one, then those that are only read."""
+        """Namespaces that are read now: the active one, then those that are only read."""
 
     def drain(self) -> None:
-        """Wait for all background extractions, also those that are begun meanwhile.
+        """Wait for all background extractions, also those that begin meanwhile.
 
-        Call it before the database is closed. To cancel it cancels none of them.
+        Call it before the database is closed. Cancelling the call cancels no extraction.
         """
 
     def extract(self, messages: list[Any]) -> list[Memory]:
-        """What the extract function gives, or what the words say.
+        """Return the memories that the extract function gives, or those found by keywords.
 
         Raises:
             KeyError, TypeError, ValueError: the function gave something that is no memory.
@@ -1634,7 +1595,7 @@ class LLMMemoryManager:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> None:
-        """`BaseMemoryManager.on_session_end`, in the namespace of the run."""
+        """`BaseMemoryManager.on_session_end` in the namespace of the run."""
 
     def on_session_start(
         self,
@@ -1643,14 +1604,14 @@ class LLMMemoryManager:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> Any:
-        """`BaseMemoryManager.on_session_start`, in the namespace of the run.
+        """`BaseMemoryManager.on_session_start` in the namespace of the run.
 
-        *metadata* is given to the resolver, with that of *state*.
+        The resolver gets *metadata* together with the metadata of *state*.
         """
 
     @property
     def pending_extractions(self) -> int:
-        """Background extractions that have not ended yet."""
+        """Number of background extractions that have not ended yet."""
 
     def retrieve(
         self,
@@ -1660,17 +1621,17 @@ class LLMMemoryManager:
         namespaces: Iterable[Sequence[str]] | None = None,
         connection: HostConnection | None = None,
     ) -> list[Memory]:
-        """Memories of every type, at most *limit*, the last saved first.
+        """Return memories of every type, at most *limit*, the last saved first.
 
-        With *query* first those that fit it: the best of each namespace and type, then the second
-        best, and so on; where there are not enough, the last saved follow. In an encrypted database
-        that holds nothing readable to look in, only the last saved. Of several namespaces each has
-        its turn. What two of them say under one key are two memories; only what they say
-        alike is given once.
+        With *query* those that match it come first: the best of each namespace and type, then the
+        second best, and so on. If there are not enough, the last saved follow. In an encrypted
+        database that holds nothing readable to search, only the last saved are returned. Several
+        namespaces take turns. Memories of two namespaces with one key are two memories, unless
+        they have the same content.
 
         Args:
-            limit: ``retrieve_limit`` unless given.
-            namespaces: where to look; the active ones unless given.
+            limit: ``retrieve_limit`` by default.
+            namespaces: the namespaces to read; the active ones by default.
 
         Raises:
             ValueError: *namespaces* are not all of one tenant, which is their first part.
@@ -1687,9 +1648,10 @@ class LLMMemoryManager:
         """`retrieve` with a query."""
 
     def save(self, memories: Iterable[Memory], *, connection: HostConnection | None = None) -> None:
-        """Keep memories in the active namespace, all or none; then the oldest beyond the limit go.
+        """Store memories in the active namespace, all or none; then remove the oldest ones.
 
-        One of the same type and key is replaced. Of memories saved together the last is the newest.
+        A memory with the same type and key is replaced. Of memories that are saved together the
+        last one is the newest.
 
         Raises:
             NotSerialisable, TooLarge: one of them cannot be stored.
@@ -1701,10 +1663,10 @@ class LLMMemoryManager:
         *,
         recall: Iterable[Sequence[str]] = (),
     ) -> AbstractContextManager[None]:
-        """``with manager.scoped(("users", "ada")):`` all calls in the block are in that namespace.
+        """Use a namespace for the calls in a block: ``with manager.scoped(("users", "ada")):``.
 
-        *recall* is only read. What does not begin as the namespace does, with the same first part,
-        is another tenant's: it is left out, and logged. Each task has its own scope.
+        The namespaces of *recall* are only read. One whose first part differs belongs to another
+        tenant: it is left out, and that is logged. Each task has a scope of its own.
         """
 
 class NamespacedStore:
@@ -1765,19 +1727,19 @@ class NamespacedStore:
         """`Store.search_by_embedding`."""
 
 class NoopMemoryManager:
-    """Remembers nothing."""
+    """Memory manager that remembers nothing."""
 
     extract_mode: ExtractMode
     max_concurrent_extractions: int
     def __init__(self) -> None: ...
     def drain(self) -> None:
-        """Wait for all background extractions, also those that are begun meanwhile.
+        """Wait for all background extractions, also those that begin meanwhile.
 
-        Call it before the database is closed. To cancel it cancels none of them.
+        Call it before the database is closed. Cancelling the call cancels no extraction.
         """
 
     def extract(self, messages: list[Any]) -> list[Memory]:
-        """Nothing."""
+        """Return ``[]``."""
 
     def on_session_end(
         self,
@@ -1786,7 +1748,7 @@ class NoopMemoryManager:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_session_start(
         self,
@@ -1795,39 +1757,39 @@ class NoopMemoryManager:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> Any:
-        """*state* itself."""
+        """Return *state* itself."""
 
     @property
     def pending_extractions(self) -> int:
-        """Background extractions that have not ended yet."""
+        """Number of background extractions that have not ended yet."""
 
     def retrieve(self, limit: int = 20) -> list[Memory]:
-        """Nothing."""
+        """Return ``[]``."""
 
     def retrieve_relevant(self, query: str | None, limit: int | None = None) -> list[Memory]:
-        """Memories for *query*; here, whatever it is, those of `retrieve`."""
+        """Return memories for *query*; unless overridden, those of `retrieve`."""
 
     def save(self, memories: list[Memory]) -> None:
-        """Forget them."""
+        """Do nothing."""
 
 class RetainedCheckpointer:
-    """A `Checkpointer` that takes old messages out of the states it saves.
+    """`Checkpointer` that removes old messages from the states that it saves.
 
-    Each message is given the time of its first save, in its metadata as ``stored_at``, and goes
-    from the next save after *max_age*; or from the start of the messages, where there are more than
-    *keep_messages*. Exchanges and tool calls stay whole, system messages stay. What has a time of
-    its own, ``occurred_at``, keeps it. An application that does not carry the stamps on loses none:
-    they are found again by what the messages say.
+    States have their messages under ``messages``; others are saved as they are. Each message gets
+    the time of its first save, as ``stored_at`` in its metadata. The first save after *max_age*
+    removes it, and so does one with more than *keep_messages* messages, from the start on.
+    Exchanges and tool calls stay whole, system messages stay. A message that has a time,
+    ``occurred_at``, keeps it. If an application drops the times from its messages, they are found
+    again by the content of the messages.
 
-    States without ``messages`` are saved as they are. `Retention` lets whole checkpoints go, and is
-    of use here too: earlier checkpoints keep the messages they were saved with.
+    Earlier checkpoints keep the messages that they were saved with, so `Retention` is useful here,
+    too.
 
     Args:
         max_age: how long a message is kept, in seconds or as a timedelta; ``None`` for ever.
-        keep_messages: how many messages a state keeps, as by `SlidingWindowManager`.
-        clock: gives the time; an aware datetime.
-
-    The others are those of `Checkpointer`.
+        keep_messages: maximum number of messages of a state, as of `SlidingWindowManager`.
+        clock: function that returns the time, an aware datetime.
+        settings: the other arguments of `Checkpointer`.
     """
 
     db: Database
@@ -1840,13 +1802,7 @@ class RetainedCheckpointer:
         *,
         keep_messages: int | None = None,
         clock: Callable[[], datetime] | None = None,
-        namespace: Iterable[str] = (),
-        state_type: Any | None = None,
-        index_text: bool = True,
-        retention: Retention | None = None,
-        ttl: Seconds | None = None,
-        max_chain_depth: int = 1024,
-        compression_level: int = 3,
+        **settings: Any,
     ) -> None: ...
     @property
     def capabilities(self) -> CheckpointerCapabilities:
@@ -1855,33 +1811,19 @@ class RetainedCheckpointer:
     def close(self) -> None:
         """Nothing to do: connections are the database's. Part of the contract."""
 
-    def copy_below(
-        self,
-        source: str,
-        target: str,
-        *,
-        connection: HostConnection | None = None,
-    ) -> bool:
-        """Copy the logs of thread *source* in this namespace and below it; false if it has none.
-
-        As `Checkpointer.copy_thread`, which takes those of all namespaces.
-
-        Raises:
-            Conflict: the target holds something there already; nothing was changed.
-        """
-
     def copy_thread(
         self,
         source_thread_id: str,
         dest_thread_id: str,
         *,
         all_namespaces: bool = True,
+        below: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
         All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's alone.
+        is this namespace's alone, and with *below* this one's and those under it.
 
         Raises:
             Conflict: the target holds something already; nothing was changed.
@@ -1897,12 +1839,14 @@ class RetainedCheckpointer:
         *,
         superseded: bool = False,
         all_namespaces: bool = True,
+        below: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
         """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
 
         All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's, with its checkpoints and entries.
+        is this namespace's, with its checkpoints and entries, and with *below* this one's and
+        those under it.
 
         A checkpoint that another rests on (see `save`) is not deleted before that one.
 
@@ -1913,12 +1857,6 @@ class RetainedCheckpointer:
 
         Raises:
             Conflict: another checkpoint rests on this one; nothing was deleted.
-        """
-
-    def delete_below(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
-        """Delete the thread's logs in this namespace and below it; whether one was there.
-
-        As `Checkpointer.delete`, which takes those of all namespaces.
         """
 
     def delete_checkpoints(
@@ -2089,32 +2027,26 @@ class RetainedCheckpointer:
 
     def history(
         self,
-        thread_id: str,
+        thread_id: str | None,
         *,
         limit: int | None = None,
         before: str | None = None,
+        below: bool = False,
+        order: Literal["position", "id"] = "position",
         connection: HostConnection | None = None,
     ) -> LazyIterator[CheckpointInfo]:
         """The thread's checkpoints, newest first; those older than checkpoint *before*, if given.
 
         Reads no payload, in pages of 500; a checkpoint deleted meanwhile may be missing.
 
+        Args:
+            order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
+                for hosts whose ids are in order of time; *before* may be any id then, and a
+                *thread_id* of ``None`` is all threads of the namespace.
+            below: in the namespaces under this one, too; in the order of ids only.
+
         Raises:
-            NotFound: *before* is not there.
-        """
-
-    def infos(
-        self,
-        thread_id: str | None = None,
-        *,
-        before: str | None = None,
-        below: bool = False,
-        connection: HostConnection | None = None,
-    ) -> LazyIterator[tuple[tuple[str, ...], CheckpointInfo]]:
-        """Checkpoints by their ids, the highest first, each with its namespace; reads no state.
-
-        Of a thread, or of all; with *below*, in every namespace under this one, too; with *before*
-        those of lower ids. Read in pages as they are used.
+            NotFound: in the order of positions, *before* is not there.
         """
 
     def list_checkpoints(
@@ -2198,10 +2130,10 @@ class RetainedCheckpointer:
         older_than: Seconds | None = None,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watching | None = None,
+        progress: Watch | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete checkpoints that every given rule lets go (see `Retention`); how many.
+        """Delete checkpoints that every given rule lets go (see `Retention`); how bulk_delete.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
         thread always stays, and so do states, without a name, that kept ones are built on.
@@ -2224,16 +2156,16 @@ class RetainedCheckpointer:
         history: bool = False,
         progress: Callable[[Progress], object] | None = None,
     ) -> int:
-        """Take messages older than that out of the newest state, of one thread or of all; how many.
+        """Remove old messages from the newest state of one thread or of all; return how many.
 
-        For threads that nobody saves any more. A state that has some is saved anew without them,
-        with its metadata and ``"source": "purge_messages"``; what a message's age is, and what
-        stays whole, is as in `save`, and a message without a time is as old as the checkpoint.
-        What others save meanwhile is not lost. Interrupted, run it again.
+        It is for threads that nobody saves any more. A state with old messages is saved anew
+        without them, with its metadata and ``"source": "purge_messages"``. The age of a message,
+        and what stays whole, are as in `save`; a message without a time is as old as the
+        checkpoint. What others save meanwhile is not lost. An interrupted purge can be run again.
 
         Args:
-            history: also delete the thread's earlier checkpoints where a message was taken out, and
-                what is stored of them.
+            history: also delete the earlier checkpoints of each thread that lost a message, and
+                rewrite what is stored of them.
             progress: called after every thread; ``removed`` counts messages.
         """
 
@@ -2362,9 +2294,9 @@ class RetainedCheckpointer:
         words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
         not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
         operator. A query without words finds nothing. With *below* in the namespaces under this
-        one, too, in one ranking, and with ``namespace``, a tuple: `Checkpointer(db).search(…,
-        below=True)` finds what any framework has saved. With *data* each has its state under
-        ``data``, as it is stored: one more read for each.
+        one, too, in one ranking: `Checkpointer(db).search(…, below=True)` finds what any framework
+        has saved. With *data* each has its state under ``data``, as it is stored: one more read for
+        each.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -2430,7 +2362,7 @@ class RetainedCheckpointer:
         *,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watching | None = None,
+        progress: Watch | None = None,
         connection: HostConnection | None = None,
     ) -> int:
         """Remove threads that were not saved for so long, expired threads, and old tombstones.
@@ -2443,7 +2375,7 @@ class RetainedCheckpointer:
         """
 
 class Store:
-    """Keeps values under a namespace and a key, and finds them by key, field, words and meaning.
+    """Keep values under a namespace and a key, and find them by key, field, words and meaning.
 
     A namespace is a tuple of strings; any strings, and any key, are told apart. What is put is
     whole or absent. An item that has expired is not there any more, on any path.
@@ -2636,6 +2568,37 @@ class Store:
         """The items of those ``(namespace, key)`` that are there, in the order of *keys*.
 
         With *refresh* each lives on for its ttl from now, as `get_item` has it.
+        """
+
+    def iter_items(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        filter: Mapping[str, Any] | None = None,
+        order: str = "newest",
+        page_size: int = 500,
+        connection: HostConnection | None = None,
+    ) -> LazyIterator[StoreItem]:
+        """Yield all items of the namespace; with *prefix* also those of the namespaces below it.
+
+        *filter* and *order* are as of `list_items`. Each page of *page_size* items is a query of
+        its own. By ``newest``, an item that others write meanwhile moves to the front and may be
+        missed; by ``key`` it is yielded where it is.
+        """
+
+    def iter_keys(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: str | None = None,
+        page_size: int = 500,
+        connection: HostConnection | None = None,
+    ) -> LazyIterator[str]:
+        """Yield all keys of this very namespace, in the order of their code points.
+
+        *prefix* is as of `list_keys`. Each page of *page_size* keys is a query of its own: what
+        others write meanwhile is seen if it comes after the keys that were yielded.
         """
 
     def list_items(
@@ -2882,6 +2845,10 @@ class Store:
         Otherwise as `search`; the embedder is called once.
         """
 
+    @property
+    def settings(self) -> Settings:
+        """How it writes and searches."""
+
     def sweep(self, *, connection: HostConnection | None = None) -> int:
         """Remove the tenant's expired items, which nobody can see any more; how many.
 
@@ -2979,7 +2946,7 @@ class StoreContext:
         """Share a value with all."""
 
 class ThreadLog:
-    """Keeps what happens in a thread, in order: any values, appended, read, taken back.
+    """Keep what happens in a thread, in order: any values, appended, read, taken back.
 
     Order is that of positions, which are allotted one after another whoever appends, never that of
     a clock. Every write is whole or absent, and costs the same however long the log is. Writes take
@@ -2999,6 +2966,8 @@ class ThreadLog:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
     """
 
+    db: Database
+    namespace: tuple[str, ...]
     def __init__(
         self,
         db: Database,
@@ -3099,6 +3068,26 @@ class ThreadLog:
             ValueError: the new log is the old one.
         """
 
+    def hold(self, thread_id: str, connection: HostConnection) -> Head | None:
+        """Lock the log until the transaction of *connection* ends; its head, ``None`` without one.
+
+        For what is kept beside a log and has to fit it: nobody else writes to it meanwhile.
+        """
+
+    def iter_entries(
+        self,
+        thread_id: str,
+        *,
+        after: int = 0,
+        newest_first: bool = False,
+        page_size: int = 100,
+        connection: HostConnection | None = None,
+    ) -> LazyIterator[Entry]:
+        """Yield the entries beyond position *after*, in order, or with *newest_first* backwards.
+
+        Each page of *page_size* entries is a query of its own.
+        """
+
     def last_written(
         self,
         thread_ids: Sequence[str],
@@ -3176,6 +3165,15 @@ class ThreadLog:
         are all that there are, in place of those that were read before. One round trip.
         """
 
+    def read_columns(
+        self,
+        thread_id: str,
+        make: Callable[[Sequence[int], Sequence[Any], Sequence[int]], Made],
+        seen: LogReading | None,
+        connection: HostConnection | None,
+    ) -> tuple[LogReading, Made]:
+        """`scan` for a *make* that is called once, with all positions, values and checksums."""
+
     def remove(
         self,
         thread_id: str,
@@ -3200,11 +3198,13 @@ class ThreadLog:
         expected_version: int | Unset = ...,
         occurred_at: datetime | Sequence[datetime] | None = None,
         ttl: Seconds | None = None,
+        clearing: ThreadLog | None = None,
         connection: HostConnection | None = None,
     ) -> list[int]:
         """Put entries in place of all beyond position *after* (0: of all), in one transaction.
 
         Their positions are new ones. Otherwise as `append`; without entries it cuts off the end.
+        Another log of the thread, *clearing*, loses its entries in the same transaction.
         """
 
     def scan(
@@ -3256,15 +3256,15 @@ class ThreadLog:
         """The log's version, which every write moves; 0 if it is not there."""
 
 class ToolOutputs:
-    """An archive for `ContextCompactor`: ``ContextCompactor(archive=ToolOutputs(store).keep)``.
+    """Archive for `ContextCompactor`: ``ContextCompactor(archive=ToolOutputs(db).keep)``.
 
-    An id is a hash of the output and of the ids of its calls, and the key of an item: an encrypted
-    database shows it, as it shows all keys.
+    The id of an output is a hash of it and of the ids of its calls. It is the key of a store item,
+    which stays readable in an encrypted database, as all keys do.
 
     Args:
         store: a `Store`, or a `Database`.
-        namespace: where they are; whoever has it and an id may recall the output.
-        ttl: how long one is kept after it was put away, in seconds or as a timedelta.
+        namespace: where the outputs are stored. Whoever has it and an id may recall the output.
+        ttl: how long an output is kept, in seconds or as a timedelta.
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
@@ -3278,37 +3278,37 @@ class ToolOutputs:
         ttl: Seconds | None = None,
     ) -> None: ...
     def clear(self, *, connection: HostConnection | None = None) -> int:
-        """Remove all of the namespace; how many."""
+        """Remove all outputs of the namespace and return how many there were."""
 
     def keep(self, id: str, output: Any, *, connection: HostConnection | None = None) -> None:
-        """Keep an output under its id; again, if it is there.
+        """Store an output under its id, in place of an earlier one.
 
         Raises:
-            NotSerialisable, TooLarge: it cannot be stored.
+            NotSerialisable, TooLarge: the output cannot be stored.
         """
 
     def recall(self, id: str, *, connection: HostConnection | None = None) -> Any | None:
-        """The output as the tool gave it, a text or blocks; ``None`` if none has that id."""
+        """Return the output as the tool gave it, a text or blocks; ``None`` if there is none."""
 
 class UserMemoryStore:
     """Facts about users.
 
-    Confidence fades by itself: every read computes it from what was stored and the time since. A
-    fact of one user cannot be read, changed or removed under the name of another, and two users may
-    have facts of one id. Writers of any number of processes lose nothing of each other's.
+    The confidence of a fact fades by itself: every read computes it from what was stored and the
+    time since. A fact of one user cannot be read, changed or removed under the name of another, and
+    two users may have facts with the same id. Writers in any number of processes lose nothing of
+    each other's changes.
 
     Args:
         store: a `Store`, or a `Database`. With an embedder facts are found by meaning as well.
-        half_life: after how long without being heard again a fact is half as sure, in seconds or as
-            a timedelta; ``None``: it stays as sure as it was.
-        namespace: where facts are kept: under ``(*namespace, user_id)``.
+        half_life: time after which the confidence is halved, in seconds or as a timedelta, unless
+            the fact is seen again; ``None`` if it does not fade.
+        namespace: facts are stored under ``(*namespace, user_id)``.
 
-    Every method takes ``connection=``, as those of `Store` do. A *user_id* is a text that is not
-    empty.
+    Every method takes ``connection=``, as those of `Store` do.
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
-        ValueError, TypeError: *user_id* is none.
+        ValueError, TypeError: *user_id* is empty, or no text.
     """
 
     def __init__(
@@ -3319,17 +3319,17 @@ class UserMemoryStore:
         namespace: Sequence[str] = ("facts",),
     ) -> None: ...
     def add(self, fact: MemoryFact, *, connection: HostConnection | None = None) -> None:
-        """Keep a fact. One of the same owner and id is replaced.
+        """Store a fact. One with the same owner and id is replaced.
 
         Raises:
             TooLarge: its id or its owner's is too long to be a key.
         """
 
     def clear(self, user_id: str, *, connection: HostConnection | None = None) -> int:
-        """Remove all of the user's facts; how many."""
+        """Remove all facts of the user and return how many there were."""
 
     def count(self, user_id: str, *, connection: HostConnection | None = None) -> int:
-        """How many facts of the user's there are."""
+        """Return the number of facts of the user."""
 
     def delete(
         self,
@@ -3338,7 +3338,7 @@ class UserMemoryStore:
         *,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Remove a fact of the user's; whether it was there."""
+        """Remove a fact of the user and return whether it was there."""
 
     def get(
         self,
@@ -3347,7 +3347,7 @@ class UserMemoryStore:
         *,
         connection: HostConnection | None = None,
     ) -> MemoryFact | None:
-        """A fact of the user's, as sure as it is now; or ``None``."""
+        """Return a fact of the user with its confidence now, or ``None``."""
 
     def learn(
         self,
@@ -3359,20 +3359,19 @@ class UserMemoryStore:
         conversation_id: str | None = None,
         connection: HostConnection | None = None,
     ) -> Facts:
-        """Keep what the latest turn of a conversation says of the user; what was kept.
+        """Extract facts about the user from the latest turn, store them, and return them.
 
-        A fact in words that are known already, whatever their case and punctuation, is not kept
-        twice: it is reinforced.
+        A fact whose words are known, whatever their case and punctuation, is reinforced instead.
 
         Args:
-            extract: a function of the messages, without what was injected, that gives facts: texts,
+            extract: function of the messages, without injected blocks, that returns facts: texts,
                 mappings with ``content``, ``topics`` and ``confidence``, or `MemoryFact` objects;
                 plain or a coroutine.
-            llm: a function of a prompt that gives a model's answer; see `extract_facts`. Without
-                either, sentences of the prompt in which the user says "I" are taken, in English.
+            llm: function of a prompt that returns a model's answer; see `extract_facts`. Without
+                either, English sentences of the prompt in which the user says "I" are taken.
 
         Raises:
-            ValueError, TypeError: what was extracted is no fact, or another user's.
+            ValueError, TypeError: what was extracted is no fact, or belongs to another user.
         """
 
     def list(
@@ -3382,7 +3381,7 @@ class UserMemoryStore:
         *,
         connection: HostConnection | None = None,
     ) -> Facts:
-        """All of the user's facts, or those of *topic* in any case; the last seen first."""
+        """Return all facts of the user, or those with a topic in any case; last seen first."""
 
     def recall(
         self,
@@ -3391,12 +3390,12 @@ class UserMemoryStore:
         top_k: int = 5,
         *,
         connection: HostConnection | None = None,
-    ) -> Injected:
-        """The messages, with what is known of the user in one block behind the latest prompt.
+    ) -> InjectedMessages:
+        """Return the messages with a block of the user's facts behind the latest prompt.
 
-        First what fits the prompt, then what is surest, at most *top_k* facts. The block takes the
-        place of an earlier one. In an encrypted database that holds nothing readable to look in,
-        only what is surest.
+        At most *top_k* facts: first those that match the prompt, then those with the highest
+        confidence. The block replaces an earlier one. In an encrypted database that holds nothing
+        readable to search, only the confidence decides.
         """
 
     def reinforce(
@@ -3407,7 +3406,10 @@ class UserMemoryStore:
         *,
         connection: HostConnection | None = None,
     ) -> MemoryFact | None:
-        """A fact was heard again: it is surer by *by*, and was seen now. ``None`` if not there."""
+        """Record that a fact was seen again now: its confidence grows by *by*.
+
+        Returns the fact; ``None`` if it is not there.
+        """
 
     def search(
         self,
@@ -3417,14 +3419,14 @@ class UserMemoryStore:
         *,
         connection: HostConnection | None = None,
     ) -> Facts:
-        """The user's facts that hold words of *query*, in any order; at most *top_k*.
+        """Return at most *top_k* of the user's facts that hold words of *query*, in any order.
 
-        First those whose relevance times confidence is greatest. An empty query takes all, the
-        surest first. Those alike are in the order of when they were last seen, the newest first.
+        They are ordered by relevance times confidence. An empty query finds all, ordered by
+        confidence. Among equal ones the last seen comes first.
 
         Raises:
             CapabilityMissing: there is a query, and the database is encrypted and holds neither
-                readable words nor vectors to look in.
+                readable words nor vectors to search.
         """
 
     def update(
@@ -3437,20 +3439,20 @@ class UserMemoryStore:
         confidence: float | None = None,
         connection: HostConnection | None = None,
     ) -> MemoryFact | None:
-        """Change what is given of a fact, and give what it is then; ``None`` if it is not there.
+        """Change the given fields of a fact and return it; ``None`` if it is not there.
 
-        When it was last seen stays. What others change of it meanwhile stays as well.
+        ``last_seen_at`` stays, and so do changes that others make to other fields meanwhile.
         """
 
 class VectorStore:
-    """Documents that are found by their words, and with an embedder by their meaning as well.
+    """Documents that are found by their words and, with an embedder, by their meaning as well.
 
     Args:
         store: a `Store`, or a `Database`.
-        embedder: as `Store` takes it; for a `Database` only, a `Store` has its own.
-        namespace: where the documents are; other stores have others.
+        embedder: as of `Store`. For a `Database` only, because a `Store` has its own.
+        namespace: where the documents are stored; other namespaces hold other documents.
 
-    Every method takes ``connection=``, as those of `Store` do. What one process writes, all find.
+    Every method takes ``connection=``, as those of `Store` do. Every process finds what one writes.
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
@@ -3464,16 +3466,16 @@ class VectorStore:
         namespace: Sequence[str] = ("documents",),
     ) -> None: ...
     def clear(self, *, connection: HostConnection | None = None) -> int:
-        """Remove all documents; how many."""
+        """Remove all documents and return how many there were."""
 
     def count(self, *, connection: HostConnection | None = None) -> int:
-        """How many documents there are."""
+        """Return the number of documents."""
 
     def delete(self, ids: Iterable[str], *, connection: HostConnection | None = None) -> int:
-        """Remove documents, each by itself; how many were there."""
+        """Remove documents, each by itself, and return how many were there."""
 
     def get(self, id: str, *, connection: HostConnection | None = None) -> MemoryResult | None:
-        """A document, or ``None``."""
+        """Return a document, or ``None``."""
 
     def search(
         self,
@@ -3487,26 +3489,25 @@ class VectorStore:
         mmr: float | None = None,
         connection: HostConnection | None = None,
     ) -> list[MemoryResult]:
-        """At most *k* documents that have something to do with *query*, the best first.
+        """Return at most *k* documents that match *query*, the best first.
 
-        By words, where there is neither an embedder nor *embedding*: as `Store.search` ranks and
-        scores them. With one of them also by meaning: the score says how high a
-        document is in both rankings. What shares no word with the query, and has no vector nearer
-        to its than at a right angle, is not returned. A *k* of zero or less, or a query of blanks,
-        finds nothing. In an encrypted database whose words are not readable only by meaning.
+        Without an embedder and without *embedding* documents are ranked by words, as by
+        `Store.search`. Otherwise they are ranked by words and by meaning, and the score combines
+        both ranks. A document is left out if it shares no word with the query and its vector is at
+        a right angle to the query's, or farther. A *k* of zero or less, or a blank query, finds
+        nothing. In an encrypted database whose words are not readable only the meaning counts.
 
         Args:
-            filter: what the metadata must hold: equal values by name, or as `memalchemy.filters`
-                has it.
-            embedding: the vector to look for, in place of the embedder's of *query*.
-            threshold: the least score.
-            alpha: what meaning weighs against words where both count, 0 to 1; half each, if not
-                given.
-            mmr: 0 to 1: documents that differ, as `Store.search` has it; by their vectors, so where
-                meaning counts.
+            filter: what the metadata must hold: equal values by name, or a filter of
+                `memalchemy.filters`.
+            embedding: the vector to look for, in place of the embedder's for *query*.
+            threshold: minimum score.
+            alpha: weight of the meaning against the words, 0 to 1; one half by default.
+            mmr: 0 to 1, to prefer documents that differ, as of `Store.search`. It compares vectors,
+                so it works only where the meaning counts.
 
         Raises:
-            CapabilityMissing: the database is encrypted, and holds nothing readable to look in.
+            CapabilityMissing: the database is encrypted, and holds nothing readable to search.
             ValueError: there are vectors, but none of this size.
         """
 
@@ -3522,11 +3523,15 @@ class VectorStore:
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> str:
-        """Write a document and return its id, a new one unless given.
+        """Write a document and return its id, which is new unless given.
 
-        One of that id is replaced, metadata and vector too. With *embedding* the embedder is not
-        asked; by its words it is found all the same. What is no text, a picture, has a *content*
-        that stands for it, its bytes as *raw_content*, and a *content_type* of your choice.
+        A document with the same id is replaced, with its metadata and its vector.
+
+        Args:
+            embedding: a vector, in place of the embedder's. The document is found by its words all
+                the same.
+            content_type, raw_content: for what is not text, such as a picture: a type of your
+                choice, and the bytes. *content* is then a text that describes it.
 
         Raises:
             NotSerialisable, TooLarge: content, metadata or id cannot be stored.

@@ -8,6 +8,7 @@ from itertools import pairwise
 from sqlalchemy import text
 
 from memalchemy import Checkpointer, CheckpointInfo, Database
+from rows import differences_of
 from workers.states import state_of
 
 
@@ -33,10 +34,10 @@ async def nothing_is_left_over(db: Database) -> None:
     """Every stored state has a name or is what another is based on."""
     dead = text(
         "SELECT count(*) FROM deltas d WHERE d.tenant = :tenant"
-        " AND NOT EXISTS (SELECT 1 FROM checkpoints c WHERE c.tenant = d.tenant"
-        "  AND c.thread_id = d.thread_id AND c.namespace = d.namespace AND c.seq = d.seq)"
-        " AND NOT EXISTS (SELECT 1 FROM deltas x WHERE x.tenant = d.tenant"
-        "  AND x.thread_id = d.thread_id AND x.namespace = d.namespace AND x.base_seq = d.seq)"
+        " AND NOT EXISTS (SELECT 1 FROM checkpoints c"
+        "  WHERE c.log_id = d.log_id AND c.seq = d.seq)"
+        " AND NOT EXISTS (SELECT 1 FROM deltas x"
+        "  WHERE x.log_id = d.log_id AND x.base_seq = d.seq)"
     )
     assert await db.run_sync(lambda c: c.scalar(dead, {"tenant": db.tenant})) == 0
 
@@ -47,10 +48,8 @@ def file_is_sound(url: str) -> None:
     try:
         assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert file.execute("PRAGMA foreign_key_check").fetchall() == []
-        # 1: also against the table that is indexed. checkpoints_meta keeps no text to check.
-        file.execute("INSERT INTO deltas_search(deltas_search, rank) VALUES ('integrity-check', 1)")
-        file.execute(
-            "INSERT INTO checkpoints_meta(checkpoints_meta, rank) VALUES ('integrity-check', 0)"
-        )
+        for index in ("deltas_search", "checkpoints_meta"):
+            file.execute(f"INSERT INTO {index}({index}) VALUES ('integrity-check')")
+        assert differences_of(file.execute) == []
     finally:
         file.close()

@@ -8,301 +8,81 @@ CREATE TABLE memalchemy_version (
 -- Running upgrade  -> 0001
 
 CREATE TABLE threads (
+    log_id BLOB NOT NULL, 
     tenant VARCHAR(64) NOT NULL, 
     thread_id VARCHAR(510) NOT NULL, 
     namespace VARCHAR(512) NOT NULL, 
     next_seq BIGINT NOT NULL, 
     version BIGINT NOT NULL, 
+    last_ordinal BIGINT NOT NULL, 
     epoch BIGINT NOT NULL, 
     head_id VARCHAR(255), 
     previous_id VARCHAR(255), 
     meta JSON NOT NULL, 
-    forked_thread VARCHAR(510), 
+    forked_from VARCHAR(510), 
     forked_seq BIGINT, 
-    created_at DATETIME NOT NULL, 
-    updated_at DATETIME NOT NULL, 
-    expires_at DATETIME, 
-    deleted_at DATETIME, 
-    CONSTRAINT pk_threads PRIMARY KEY (tenant, thread_id, namespace)
-);
+    created_at BIGINT NOT NULL, 
+    updated_at BIGINT NOT NULL, 
+    active_at BIGINT NOT NULL, 
+    expires_at BIGINT, 
+    deleted_at BIGINT, 
+    signature BLOB, 
+    CONSTRAINT pk_threads PRIMARY KEY (log_id), 
+    CONSTRAINT ck_threads_counters CHECK (next_seq > 0 AND version > 0 AND last_ordinal >= 0)
+)
+ WITHOUT ROWID;
 
 CREATE TABLE checkpoints (
+    rowid INTEGER NOT NULL, 
+    log_id BLOB NOT NULL, 
+    seq BIGINT NOT NULL, 
     tenant VARCHAR(64) NOT NULL, 
-    thread_id VARCHAR(510) NOT NULL, 
-    namespace VARCHAR(512) NOT NULL, 
     checkpoint_id VARCHAR(255) NOT NULL, 
     parent_id VARCHAR(255), 
-    seq BIGINT NOT NULL, 
+    ordinal BIGINT NOT NULL, 
+    rests_on VARCHAR(255), 
     run_id VARCHAR(255), 
     meta JSON NOT NULL, 
     raw_size BIGINT NOT NULL, 
     stored_size BIGINT NOT NULL, 
-    occurred_at DATETIME NOT NULL, 
-    created_at DATETIME NOT NULL, 
-    CONSTRAINT pk_checkpoints PRIMARY KEY (tenant, thread_id, namespace, checkpoint_id), 
-    CONSTRAINT uq_checkpoints_tenant_thread_id_namespace_seq UNIQUE (tenant, thread_id, namespace, seq), 
-    CONSTRAINT fk_checkpoints_threads FOREIGN KEY(tenant, thread_id, namespace) REFERENCES threads (tenant, thread_id, namespace) ON DELETE CASCADE
+    occurred_at BIGINT NOT NULL, 
+    created_at BIGINT NOT NULL, 
+    signature BLOB, 
+    CONSTRAINT pk_checkpoints PRIMARY KEY (rowid), 
+    CONSTRAINT uq_checkpoints_log_id_seq UNIQUE (log_id, seq), 
+    CONSTRAINT uq_checkpoints_log_id_checkpoint_id UNIQUE (log_id, checkpoint_id), 
+    CONSTRAINT ck_checkpoints_position CHECK (seq > 0 AND ordinal > 0), 
+    CONSTRAINT ck_checkpoints_sizes CHECK (raw_size >= 0 AND stored_size >= 0), 
+    CONSTRAINT fk_checkpoints_threads FOREIGN KEY(log_id) REFERENCES threads (log_id) ON DELETE CASCADE
 );
 
 CREATE TABLE deltas (
-    tenant VARCHAR(64) NOT NULL, 
-    thread_id VARCHAR(510) NOT NULL, 
-    namespace VARCHAR(512) NOT NULL, 
+    rowid INTEGER NOT NULL, 
+    log_id BLOB NOT NULL, 
     seq BIGINT NOT NULL, 
+    tenant VARCHAR(64) NOT NULL, 
     kind VARCHAR(16) NOT NULL, 
     entry_key VARCHAR(128), 
-    parent_seq BIGINT, 
+    label VARCHAR(255), 
     base_seq BIGINT, 
     depth INTEGER NOT NULL, 
-    since_bytes BIGINT NOT NULL, 
-    raw_size BIGINT NOT NULL, 
+    radix SMALLINT, 
+    overwrites SMALLINT, 
     codec VARCHAR(16) NOT NULL, 
     checksum BIGINT NOT NULL, 
-    label VARCHAR(255), 
-    sort_key VARCHAR(255), 
-    status SMALLINT NOT NULL, 
     search_text TEXT, 
-    occurred_at DATETIME NOT NULL, 
-    stored_at DATETIME NOT NULL, 
+    occurred_at BIGINT, 
+    stored_at BIGINT, 
+    signature BLOB, 
     payload BLOB NOT NULL, 
-    CONSTRAINT pk_deltas PRIMARY KEY (tenant, thread_id, namespace, seq), 
-    CONSTRAINT fk_deltas_threads FOREIGN KEY(tenant, thread_id, namespace) REFERENCES threads (tenant, thread_id, namespace) ON DELETE CASCADE
+    CONSTRAINT pk_deltas PRIMARY KEY (rowid), 
+    CONSTRAINT uq_deltas_log_id_seq UNIQUE (log_id, seq), 
+    CONSTRAINT ck_deltas_numbers CHECK (seq > 0 AND depth >= 0), 
+    CONSTRAINT ck_deltas_kind CHECK ((kind = 'snapshot' AND base_seq IS NULL) OR (kind = 'delta' AND base_seq IS NOT NULL AND base_seq < seq) OR (kind = 'entry' AND occurred_at IS NOT NULL AND stored_at IS NOT NULL) OR (kind = 'write' AND label IS NOT NULL AND stored_at IS NOT NULL)), 
+    CONSTRAINT fk_deltas_threads FOREIGN KEY(log_id) REFERENCES threads (log_id) ON DELETE CASCADE
 );
 
 CREATE TABLE store_items (
-    tenant VARCHAR(64) NOT NULL, 
-    namespace VARCHAR(512) NOT NULL, 
-    "key" VARCHAR(255) NOT NULL, 
-    meta JSON NOT NULL, 
-    version BIGINT NOT NULL, 
-    codec VARCHAR(16) NOT NULL, 
-    checksum BIGINT NOT NULL, 
-    search_text TEXT, 
-    created_at DATETIME NOT NULL, 
-    updated_at DATETIME NOT NULL, 
-    expires_at DATETIME, 
-    value BLOB NOT NULL, 
-    CONSTRAINT pk_store_items PRIMARY KEY (tenant, namespace, "key")
-);
-
-CREATE TABLE embeddings (
-    tenant VARCHAR(64) NOT NULL, 
-    namespace VARCHAR(512) NOT NULL, 
-    "key" VARCHAR(255) NOT NULL, 
-    field VARCHAR(128) NOT NULL, 
-    model VARCHAR(128) NOT NULL, 
-    part INTEGER NOT NULL, 
-    dimensions INTEGER NOT NULL, 
-    change BIGINT NOT NULL, 
-    vector BLOB NOT NULL, 
-    CONSTRAINT pk_embeddings PRIMARY KEY (tenant, namespace, "key", field, model, part), 
-    CONSTRAINT fk_embeddings_store_items FOREIGN KEY(tenant, namespace, "key") REFERENCES store_items (tenant, namespace, "key") ON DELETE CASCADE
-);
-
-CREATE INDEX ix_threads_tenant_namespace_thread_id ON threads (tenant, namespace, thread_id);
-
-CREATE INDEX ix_threads_expires_at ON threads (expires_at) WHERE expires_at IS NOT NULL;
-
-CREATE INDEX ix_checkpoints_run_id ON checkpoints (tenant, run_id, thread_id) WHERE run_id IS NOT NULL;
-
-CREATE INDEX ix_deltas_base_seq ON deltas (tenant, thread_id, namespace, base_seq) WHERE base_seq IS NOT NULL;
-
-CREATE INDEX ix_store_items_tenant_namespace_updated_at_key ON store_items (tenant, namespace, updated_at, "key");
-
-CREATE INDEX ix_store_items_expires_at ON store_items (expires_at) WHERE expires_at IS NOT NULL;
-
-CREATE INDEX ix_embeddings_tenant_namespace_model_dimensions ON embeddings (tenant, namespace, model, dimensions);
-
-CREATE UNIQUE INDEX uq_deltas_entry_key ON deltas (tenant, entry_key, thread_id, namespace) WHERE entry_key IS NOT NULL;
-
-CREATE INDEX ix_embeddings_tenant_namespace_change ON embeddings (tenant, namespace, change);
-
-CREATE VIRTUAL TABLE deltas_search USING fts5(search_text, content='deltas', content_rowid='rowid', columnsize=0, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'");
-
-CREATE TRIGGER deltas_search_insert AFTER INSERT ON deltas WHEN new.search_text IS NOT NULL BEGIN INSERT INTO deltas_search(rowid, search_text) VALUES (new.rowid, new.search_text); END;
-
-CREATE TRIGGER deltas_search_delete AFTER DELETE ON deltas WHEN old.search_text IS NOT NULL BEGIN INSERT INTO deltas_search(deltas_search, rowid, search_text) VALUES ('delete', old.rowid, old.search_text); END;
-
-CREATE TRIGGER deltas_search_update_old AFTER UPDATE OF search_text ON deltas WHEN old.search_text IS NOT NULL BEGIN INSERT INTO deltas_search(deltas_search, rowid, search_text) VALUES ('delete', old.rowid, old.search_text); END;
-
-CREATE TRIGGER deltas_search_update_new AFTER UPDATE OF search_text ON deltas WHEN new.search_text IS NOT NULL BEGIN INSERT INTO deltas_search(rowid, search_text) VALUES (new.rowid, new.search_text); END;
-
-CREATE VIRTUAL TABLE checkpoints_meta USING fts5(terms, content='', columnsize=0, detail=none, tokenize='ascii');
-
-CREATE TRIGGER checkpoints_meta_insert AFTER INSERT ON checkpoints WHEN new.meta <> '{}' BEGIN INSERT INTO checkpoints_meta(rowid, terms) VALUES (new.rowid, (
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-      ELSE type END)), ' ')
-  FROM json_each(new.meta))); END;
-
-CREATE TRIGGER checkpoints_meta_delete AFTER DELETE ON checkpoints WHEN old.meta <> '{}' BEGIN INSERT INTO checkpoints_meta(checkpoints_meta, rowid, terms) VALUES ('delete', old.rowid, (
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-      ELSE type END)), ' ')
-  FROM json_each(old.meta))); END;
-
-CREATE TRIGGER checkpoints_meta_update_old AFTER UPDATE OF meta ON checkpoints WHEN old.meta <> '{}' BEGIN INSERT INTO checkpoints_meta(checkpoints_meta, rowid, terms) VALUES ('delete', old.rowid, (
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-      ELSE type END)), ' ')
-  FROM json_each(old.meta))); END;
-
-CREATE TRIGGER checkpoints_meta_update_new AFTER UPDATE OF meta ON checkpoints WHEN new.meta <> '{}' BEGIN INSERT INTO checkpoints_meta(rowid, terms) VALUES (new.rowid, (
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-      ELSE type END)), ' ')
-  FROM json_each(new.meta))); END;
-
-INSERT INTO memalchemy_version (version_num) VALUES ('0001');
-
--- Running upgrade 0001 -> 0002
-
-DELETE FROM checkpoints WHERE NOT EXISTS (SELECT 1 FROM threads WHERE threads.tenant = checkpoints.tenant AND threads.thread_id = checkpoints.thread_id AND threads.namespace = checkpoints.namespace);
-
-DELETE FROM deltas WHERE NOT EXISTS (SELECT 1 FROM threads WHERE threads.tenant = deltas.tenant AND threads.thread_id = deltas.thread_id AND threads.namespace = deltas.namespace);
-
-CREATE TRIGGER threads_delete AFTER DELETE ON threads BEGIN DELETE FROM checkpoints WHERE tenant = old.tenant AND thread_id = old.thread_id AND namespace = old.namespace; DELETE FROM deltas WHERE tenant = old.tenant AND thread_id = old.thread_id AND namespace = old.namespace; END;
-
-DROP TRIGGER deltas_search_update_old;
-
-DROP TRIGGER deltas_search_update_new;
-
-CREATE TRIGGER deltas_search_update AFTER UPDATE OF search_text ON deltas BEGIN INSERT INTO deltas_search(deltas_search, rowid, search_text) SELECT 'delete', old.rowid, old.search_text WHERE old.search_text IS NOT NULL; INSERT INTO deltas_search(rowid, search_text) SELECT new.rowid, new.search_text WHERE new.search_text IS NOT NULL; END;
-
-DROP TRIGGER checkpoints_meta_update_old;
-
-DROP TRIGGER checkpoints_meta_update_new;
-
-CREATE TRIGGER checkpoints_meta_update AFTER UPDATE OF meta ON checkpoints BEGIN INSERT INTO checkpoints_meta(checkpoints_meta, rowid, terms) SELECT 'delete', old.rowid, (
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-      ELSE type END)), ' ')
-  FROM json_each(old.meta)) WHERE old.meta <> '{}'; INSERT INTO checkpoints_meta(rowid, terms) SELECT new.rowid, (
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-      ELSE type END)), ' ')
-  FROM json_each(new.meta)) WHERE new.meta <> '{}'; END;
-
-INSERT INTO checkpoints_meta(checkpoints_meta) VALUES ('delete-all');
-
-INSERT INTO checkpoints_meta(rowid, terms) SELECT rowid, (
-  SELECT group_concat(lower(hex(key || char(31) || CASE
-      WHEN type = 'text' THEN 't' || substr(atom, 1, 120)
-      WHEN type IN ('integer', 'real') THEN 'n' || printf('%.12g', atom)
-      ELSE type END)), ' ')
-  FROM json_each(checkpoints.meta)) FROM checkpoints WHERE meta <> '{}';
-
-UPDATE memalchemy_version SET version_num='0002' WHERE memalchemy_version.version_num = '0001';
-
--- Running upgrade 0002 -> 0003
-
-ALTER TABLE store_items ADD COLUMN lifetime BIGINT;
-
-ALTER TABLE store_items ADD COLUMN field_terms TEXT;
-
-CREATE VIRTUAL TABLE store_items_search USING fts5(scope, search_text, field_terms, content='', columnsize=0, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'");
-
-CREATE TRIGGER store_items_search_insert AFTER INSERT ON store_items BEGIN INSERT INTO store_items_search(rowid, scope, search_text, field_terms) SELECT new.rowid, 'x' || lower(hex(new.tenant || char(31) || new.namespace)), new.search_text, new.field_terms WHERE (new.search_text IS NOT NULL OR new.field_terms IS NOT NULL); END;
-
-CREATE TRIGGER store_items_search_delete AFTER DELETE ON store_items BEGIN INSERT INTO store_items_search(store_items_search, rowid, scope, search_text, field_terms) SELECT 'delete', old.rowid, 'x' || lower(hex(old.tenant || char(31) || old.namespace)), old.search_text, old.field_terms WHERE (old.search_text IS NOT NULL OR old.field_terms IS NOT NULL); END;
-
-CREATE TRIGGER store_items_search_update AFTER UPDATE OF search_text, field_terms ON store_items BEGIN INSERT INTO store_items_search(store_items_search, rowid, scope, search_text, field_terms) SELECT 'delete', old.rowid, 'x' || lower(hex(old.tenant || char(31) || old.namespace)), old.search_text, old.field_terms WHERE (old.search_text IS NOT NULL OR old.field_terms IS NOT NULL); INSERT INTO store_items_search(rowid, scope, search_text, field_terms) SELECT new.rowid, 'x' || lower(hex(new.tenant || char(31) || new.namespace)), new.search_text, new.field_terms WHERE (new.search_text IS NOT NULL OR new.field_terms IS NOT NULL); END;
-
-INSERT INTO store_items_search(rowid, scope, search_text, field_terms) SELECT rowid, 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)), store_items.search_text, store_items.field_terms FROM store_items WHERE (store_items.search_text IS NOT NULL OR store_items.field_terms IS NOT NULL);
-
-CREATE TRIGGER store_items_delete AFTER DELETE ON store_items BEGIN DELETE FROM embeddings WHERE tenant = old.tenant AND namespace = old.namespace AND key = old.key; END;
-
-CREATE TRIGGER embeddings_delete AFTER DELETE ON embeddings BEGIN UPDATE store_items SET version = version + 1, lifetime = version + 1, checksum = abs(random() % 9007199254740992) WHERE tenant = old.tenant AND namespace = '/~vectors/' AND (key = replace(old.namespace, char(26), char(26) || '1') OR key BETWEEN '#' AND '$') AND value = CAST(old.namespace AS BLOB); END;
-
-CREATE TRIGGER embeddings_resize AFTER UPDATE OF dimensions ON embeddings WHEN old.dimensions <> new.dimensions BEGIN UPDATE store_items SET version = version + 1, lifetime = version + 1, checksum = abs(random() % 9007199254740992) WHERE tenant = old.tenant AND namespace = '/~vectors/' AND (key = replace(old.namespace, char(26), char(26) || '1') OR key BETWEEN '#' AND '$') AND value = CAST(old.namespace AS BLOB); END;
-
-UPDATE memalchemy_version SET version_num='0003' WHERE memalchemy_version.version_num = '0002';
-
--- Running upgrade 0003 -> 0004
-
-ALTER TABLE threads ADD COLUMN last_ordinal BIGINT DEFAULT '0' NOT NULL;
-
-DROP TRIGGER threads_delete;
-
-CREATE TABLE embeddings_kept AS SELECT rowid AS place, * FROM embeddings;
-
-DROP TABLE embeddings;
-
-CREATE TABLE checkpoints_new (
-    rowid INTEGER NOT NULL, 
-    tenant VARCHAR(64) NOT NULL, 
-    thread_id VARCHAR(510) NOT NULL, 
-    namespace VARCHAR(512) NOT NULL, 
-    checkpoint_id VARCHAR(255) NOT NULL, 
-    parent_id VARCHAR(255), 
-    seq BIGINT NOT NULL, 
-    run_id VARCHAR(255), 
-    meta JSON NOT NULL, 
-    raw_size BIGINT NOT NULL, 
-    stored_size BIGINT NOT NULL, 
-    occurred_at DATETIME NOT NULL, 
-    created_at DATETIME NOT NULL, 
-    ordinal BIGINT DEFAULT '0' NOT NULL, 
-    CONSTRAINT pk_checkpoints PRIMARY KEY (rowid), 
-    CONSTRAINT uq_checkpoints_tenant_thread_id_namespace_checkpoint_id UNIQUE (tenant, thread_id, namespace, checkpoint_id), 
-    CONSTRAINT uq_checkpoints_tenant_thread_id_namespace_seq UNIQUE (tenant, thread_id, namespace, seq), 
-    CONSTRAINT fk_checkpoints_threads FOREIGN KEY(tenant, thread_id, namespace) REFERENCES threads (tenant, thread_id, namespace) ON DELETE CASCADE
-);
-
-INSERT INTO checkpoints_new (rowid, "tenant", "thread_id", "namespace", "checkpoint_id", "parent_id", "seq", "run_id", "meta", "raw_size", "stored_size", "occurred_at", "created_at", "ordinal") SELECT rowid, "tenant", "thread_id", "namespace", "checkpoint_id", "parent_id", "seq", "run_id", "meta", "raw_size", "stored_size", "occurred_at", "created_at", row_number() OVER (PARTITION BY tenant, thread_id, namespace ORDER BY seq) FROM checkpoints ORDER BY rowid;
-
-DROP TABLE checkpoints;
-
-PRAGMA legacy_alter_table = ON;
-
-ALTER TABLE checkpoints_new RENAME TO checkpoints;
-
-PRAGMA legacy_alter_table = OFF;
-
-CREATE TABLE deltas_new (
-    rowid INTEGER NOT NULL, 
-    tenant VARCHAR(64) NOT NULL, 
-    thread_id VARCHAR(510) NOT NULL, 
-    namespace VARCHAR(512) NOT NULL, 
-    seq BIGINT NOT NULL, 
-    kind VARCHAR(16) NOT NULL, 
-    entry_key VARCHAR(128), 
-    parent_seq BIGINT, 
-    base_seq BIGINT, 
-    depth INTEGER NOT NULL, 
-    since_bytes BIGINT NOT NULL, 
-    raw_size BIGINT NOT NULL, 
-    codec VARCHAR(16) NOT NULL, 
-    checksum BIGINT NOT NULL, 
-    label VARCHAR(255), 
-    sort_key VARCHAR(255), 
-    status SMALLINT NOT NULL, 
-    search_text TEXT, 
-    occurred_at DATETIME NOT NULL, 
-    stored_at DATETIME NOT NULL, 
-    payload BLOB NOT NULL, 
-    CONSTRAINT pk_deltas PRIMARY KEY (rowid), 
-    CONSTRAINT uq_deltas_tenant_thread_id_namespace_seq UNIQUE (tenant, thread_id, namespace, seq), 
-    CONSTRAINT fk_deltas_threads FOREIGN KEY(tenant, thread_id, namespace) REFERENCES threads (tenant, thread_id, namespace) ON DELETE CASCADE
-);
-
-INSERT INTO deltas_new (rowid, "tenant", "thread_id", "namespace", "seq", "kind", "entry_key", "parent_seq", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum", "label", "sort_key", "status", "search_text", "occurred_at", "stored_at", "payload") SELECT rowid, "tenant", "thread_id", "namespace", "seq", "kind", "entry_key", "parent_seq", "base_seq", "depth", "since_bytes", "raw_size", "codec", "checksum", "label", "sort_key", "status", "search_text", "occurred_at", "stored_at", "payload" FROM deltas ORDER BY rowid;
-
-DROP TABLE deltas;
-
-PRAGMA legacy_alter_table = ON;
-
-ALTER TABLE deltas_new RENAME TO deltas;
-
-PRAGMA legacy_alter_table = OFF;
-
-CREATE TABLE store_items_new (
     rowid INTEGER NOT NULL, 
     tenant VARCHAR(64) NOT NULL, 
     namespace VARCHAR(512) NOT NULL, 
@@ -313,24 +93,16 @@ CREATE TABLE store_items_new (
     checksum BIGINT NOT NULL, 
     search_text TEXT, 
     field_terms TEXT, 
-    created_at DATETIME NOT NULL, 
-    updated_at DATETIME NOT NULL, 
-    expires_at DATETIME, 
+    created_at BIGINT NOT NULL, 
+    updated_at BIGINT NOT NULL, 
+    expires_at BIGINT, 
     lifetime BIGINT, 
+    signature BLOB, 
     value BLOB NOT NULL, 
     CONSTRAINT pk_store_items PRIMARY KEY (rowid), 
-    CONSTRAINT uq_store_items_tenant_namespace_key UNIQUE (tenant, namespace, "key")
+    CONSTRAINT uq_store_items_tenant_namespace_key UNIQUE (tenant, namespace, "key"), 
+    CONSTRAINT ck_store_items_version CHECK (version > 0)
 );
-
-INSERT INTO store_items_new (rowid, "tenant", "namespace", "key", "meta", "version", "codec", "checksum", "search_text", "field_terms", "created_at", "updated_at", "expires_at", "lifetime", "value") SELECT rowid, "tenant", "namespace", "key", "meta", "version", "codec", "checksum", "search_text", "field_terms", "created_at", "updated_at", "expires_at", "lifetime", "value" FROM store_items ORDER BY rowid;
-
-DROP TABLE store_items;
-
-PRAGMA legacy_alter_table = ON;
-
-ALTER TABLE store_items_new RENAME TO store_items;
-
-PRAGMA legacy_alter_table = OFF;
 
 CREATE TABLE embeddings (
     rowid INTEGER NOT NULL, 
@@ -342,21 +114,27 @@ CREATE TABLE embeddings (
     part INTEGER NOT NULL, 
     dimensions INTEGER NOT NULL, 
     change BIGINT NOT NULL, 
+    signature BLOB, 
     vector BLOB NOT NULL, 
     CONSTRAINT pk_embeddings PRIMARY KEY (rowid), 
     CONSTRAINT uq_embeddings_tenant_namespace_key_field_model_part UNIQUE (tenant, namespace, "key", field, model, part), 
+    CONSTRAINT ck_embeddings_numbers CHECK (part >= 0 AND dimensions > 0 AND change >= 0), 
     CONSTRAINT fk_embeddings_store_items FOREIGN KEY(tenant, namespace, "key") REFERENCES store_items (tenant, namespace, "key") ON DELETE CASCADE
 );
 
-INSERT INTO embeddings (rowid, "tenant", "namespace", "key", "field", "model", "part", "dimensions", "change", "vector") SELECT place, "tenant", "namespace", "key", "field", "model", "part", "dimensions", "change", "vector" FROM embeddings_kept ORDER BY place;
+CREATE INDEX ix_threads_tenant_thread_id_namespace ON threads (tenant, thread_id, namespace);
 
-DROP TABLE embeddings_kept;
+CREATE INDEX ix_threads_tenant_active_at ON threads (tenant, active_at);
 
-CREATE INDEX ix_checkpoints_run_id ON checkpoints (tenant, run_id, thread_id) WHERE run_id IS NOT NULL;
+CREATE INDEX ix_threads_tenant_namespace_active_at ON threads (tenant, namespace, active_at);
 
-CREATE INDEX ix_deltas_base_seq ON deltas (tenant, thread_id, namespace, base_seq) WHERE base_seq IS NOT NULL;
+CREATE INDEX ix_threads_expires_at ON threads (expires_at) WHERE expires_at IS NOT NULL;
 
-CREATE UNIQUE INDEX uq_deltas_entry_key ON deltas (tenant, entry_key, thread_id, namespace) WHERE entry_key IS NOT NULL;
+CREATE INDEX ix_checkpoints_rests_on ON checkpoints (log_id, rests_on) WHERE rests_on IS NOT NULL;
+
+CREATE INDEX ix_checkpoints_run_id ON checkpoints (tenant, run_id) WHERE run_id IS NOT NULL;
+
+CREATE INDEX ix_deltas_base_seq ON deltas (log_id, base_seq) WHERE base_seq IS NOT NULL;
 
 CREATE INDEX ix_store_items_tenant_namespace_updated_at_key ON store_items (tenant, namespace, updated_at, "key");
 
@@ -364,13 +142,19 @@ CREATE INDEX ix_store_items_expires_at ON store_items (expires_at) WHERE expires
 
 CREATE INDEX ix_embeddings_tenant_namespace_model_dimensions ON embeddings (tenant, namespace, model, dimensions);
 
+CREATE UNIQUE INDEX uq_deltas_entry_key ON deltas (entry_key, log_id) WHERE entry_key IS NOT NULL;
+
 CREATE INDEX ix_embeddings_tenant_namespace_change ON embeddings (tenant, namespace, change);
 
-CREATE TRIGGER deltas_search_insert AFTER INSERT ON deltas WHEN new.search_text IS NOT NULL BEGIN INSERT INTO deltas_search(rowid, search_text) SELECT new.rowid, new.search_text WHERE new.search_text IS NOT NULL; END;
+CREATE VIRTUAL TABLE deltas_search USING fts5(search_text, scope, content='', columnsize=0, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'");
 
-CREATE TRIGGER deltas_search_delete AFTER DELETE ON deltas WHEN old.search_text IS NOT NULL BEGIN INSERT INTO deltas_search(deltas_search, rowid, search_text) SELECT 'delete', old.rowid, old.search_text WHERE old.search_text IS NOT NULL; END;
+CREATE TRIGGER deltas_search_insert AFTER INSERT ON deltas WHEN new.search_text IS NOT NULL BEGIN INSERT INTO deltas_search(rowid, search_text, scope) SELECT new.rowid, new.search_text, 'x' || lower(hex(new.tenant)) WHERE new.search_text IS NOT NULL; END;
 
-CREATE TRIGGER deltas_search_update AFTER UPDATE OF search_text ON deltas BEGIN INSERT INTO deltas_search(deltas_search, rowid, search_text) SELECT 'delete', old.rowid, old.search_text WHERE old.search_text IS NOT NULL; INSERT INTO deltas_search(rowid, search_text) SELECT new.rowid, new.search_text WHERE new.search_text IS NOT NULL; END;
+CREATE TRIGGER deltas_search_delete AFTER DELETE ON deltas WHEN old.search_text IS NOT NULL BEGIN INSERT INTO deltas_search(deltas_search, rowid, search_text, scope) SELECT 'delete', old.rowid, old.search_text, 'x' || lower(hex(old.tenant)) WHERE old.search_text IS NOT NULL; END;
+
+CREATE TRIGGER deltas_search_update AFTER UPDATE OF search_text ON deltas BEGIN INSERT INTO deltas_search(deltas_search, rowid, search_text, scope) SELECT 'delete', old.rowid, old.search_text, 'x' || lower(hex(old.tenant)) WHERE old.search_text IS NOT NULL; INSERT INTO deltas_search(rowid, search_text, scope) SELECT new.rowid, new.search_text, 'x' || lower(hex(new.tenant)) WHERE new.search_text IS NOT NULL; END;
+
+CREATE VIRTUAL TABLE checkpoints_meta USING fts5(terms, content='', columnsize=0, detail=none, tokenize='ascii');
 
 CREATE TRIGGER checkpoints_meta_insert AFTER INSERT ON checkpoints WHEN new.meta <> '{}' BEGIN INSERT INTO checkpoints_meta(rowid, terms) SELECT new.rowid, (
   SELECT group_concat(lower(hex(key || char(31) || CASE
@@ -398,31 +182,27 @@ CREATE TRIGGER checkpoints_meta_update AFTER UPDATE OF meta ON checkpoints BEGIN
       ELSE type END)), ' ')
   FROM json_each(new.meta)) WHERE new.meta <> '{}'; END;
 
-CREATE TRIGGER store_items_search_insert AFTER INSERT ON store_items WHEN (new.search_text IS NOT NULL OR new.field_terms IS NOT NULL) BEGIN INSERT INTO store_items_search(rowid, scope, search_text, field_terms) SELECT new.rowid, 'x' || lower(hex(new.tenant || char(31) || new.namespace)), new.search_text, new.field_terms WHERE (new.search_text IS NOT NULL OR new.field_terms IS NOT NULL); END;
+CREATE VIRTUAL TABLE store_items_search USING fts5(search_text, field_terms, scope, content='', columnsize=0, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'");
 
-CREATE TRIGGER store_items_search_delete AFTER DELETE ON store_items WHEN (old.search_text IS NOT NULL OR old.field_terms IS NOT NULL) BEGIN INSERT INTO store_items_search(store_items_search, rowid, scope, search_text, field_terms) SELECT 'delete', old.rowid, 'x' || lower(hex(old.tenant || char(31) || old.namespace)), old.search_text, old.field_terms WHERE (old.search_text IS NOT NULL OR old.field_terms IS NOT NULL); END;
+CREATE TRIGGER store_items_search_insert AFTER INSERT ON store_items WHEN (new.search_text IS NOT NULL OR new.field_terms IS NOT NULL) BEGIN INSERT INTO store_items_search(rowid, search_text, field_terms, scope) SELECT new.rowid, new.search_text, new.field_terms, 'x' || lower(hex(new.tenant || char(31) || new.namespace)) WHERE (new.search_text IS NOT NULL OR new.field_terms IS NOT NULL); END;
 
-CREATE TRIGGER store_items_search_update AFTER UPDATE OF search_text, field_terms ON store_items BEGIN INSERT INTO store_items_search(store_items_search, rowid, scope, search_text, field_terms) SELECT 'delete', old.rowid, 'x' || lower(hex(old.tenant || char(31) || old.namespace)), old.search_text, old.field_terms WHERE (old.search_text IS NOT NULL OR old.field_terms IS NOT NULL); INSERT INTO store_items_search(rowid, scope, search_text, field_terms) SELECT new.rowid, 'x' || lower(hex(new.tenant || char(31) || new.namespace)), new.search_text, new.field_terms WHERE (new.search_text IS NOT NULL OR new.field_terms IS NOT NULL); END;
+CREATE TRIGGER store_items_search_delete AFTER DELETE ON store_items WHEN (old.search_text IS NOT NULL OR old.field_terms IS NOT NULL) BEGIN INSERT INTO store_items_search(store_items_search, rowid, search_text, field_terms, scope) SELECT 'delete', old.rowid, old.search_text, old.field_terms, 'x' || lower(hex(old.tenant || char(31) || old.namespace)) WHERE (old.search_text IS NOT NULL OR old.field_terms IS NOT NULL); END;
 
-CREATE TRIGGER threads_delete AFTER DELETE ON threads BEGIN DELETE FROM checkpoints WHERE tenant = old.tenant AND thread_id = old.thread_id AND namespace = old.namespace; DELETE FROM deltas WHERE tenant = old.tenant AND thread_id = old.thread_id AND namespace = old.namespace; END;
+CREATE TRIGGER store_items_search_update AFTER UPDATE OF search_text, field_terms ON store_items BEGIN INSERT INTO store_items_search(store_items_search, rowid, search_text, field_terms, scope) SELECT 'delete', old.rowid, old.search_text, old.field_terms, 'x' || lower(hex(old.tenant || char(31) || old.namespace)) WHERE (old.search_text IS NOT NULL OR old.field_terms IS NOT NULL); INSERT INTO store_items_search(rowid, search_text, field_terms, scope) SELECT new.rowid, new.search_text, new.field_terms, 'x' || lower(hex(new.tenant || char(31) || new.namespace)) WHERE (new.search_text IS NOT NULL OR new.field_terms IS NOT NULL); END;
+
+CREATE TRIGGER threads_delete AFTER DELETE ON threads BEGIN DELETE FROM checkpoints WHERE log_id = old.log_id; DELETE FROM deltas WHERE log_id = old.log_id; END;
 
 CREATE TRIGGER store_items_delete AFTER DELETE ON store_items BEGIN DELETE FROM embeddings WHERE tenant = old.tenant AND namespace = old.namespace AND key = old.key; END;
 
-CREATE TRIGGER embeddings_delete AFTER DELETE ON embeddings BEGIN UPDATE store_items SET version = version + 1, lifetime = version + 1, checksum = abs(random() % 9007199254740992) WHERE tenant = old.tenant AND namespace = '/~vectors/' AND (key = replace(old.namespace, char(26), char(26) || '1') OR key BETWEEN '#' AND '$') AND value = CAST(old.namespace AS BLOB); END;
+CREATE TRIGGER embeddings_delete AFTER DELETE ON embeddings BEGIN UPDATE store_items SET version = version + 1, meta = json_object('nonce', abs(random() % 9007199254740992), 'removed', version + 1) WHERE tenant = old.tenant AND namespace = '/~vectors/' AND (key = replace(old.namespace, char(26), char(26) || '1') OR key BETWEEN '#' AND '$') AND value = CAST(old.namespace AS BLOB); END;
 
-CREATE TRIGGER embeddings_resize AFTER UPDATE OF dimensions ON embeddings WHEN old.dimensions <> new.dimensions BEGIN UPDATE store_items SET version = version + 1, lifetime = version + 1, checksum = abs(random() % 9007199254740992) WHERE tenant = old.tenant AND namespace = '/~vectors/' AND (key = replace(old.namespace, char(26), char(26) || '1') OR key BETWEEN '#' AND '$') AND value = CAST(old.namespace AS BLOB); END;
+CREATE TRIGGER embeddings_resize AFTER UPDATE OF dimensions ON embeddings WHEN old.dimensions <> new.dimensions BEGIN UPDATE store_items SET version = version + 1, meta = json_object('nonce', abs(random() % 9007199254740992), 'removed', version + 1) WHERE tenant = old.tenant AND namespace = '/~vectors/' AND (key = replace(old.namespace, char(26), char(26) || '1') OR key BETWEEN '#' AND '$') AND value = CAST(old.namespace AS BLOB); END;
 
-UPDATE threads AS head SET meta = '{}', last_ordinal = (SELECT count(*) FROM checkpoints named WHERE named.tenant = head.tenant AND named.thread_id = head.thread_id AND named.namespace = head.namespace);
-
-ALTER TABLE checkpoints ADD COLUMN rests_on VARCHAR(255);
-
-CREATE INDEX ix_checkpoints_rests_on ON checkpoints (tenant, thread_id, namespace, rests_on) WHERE rests_on IS NOT NULL;
-
-UPDATE memalchemy_version SET version_num='0004' WHERE memalchemy_version.version_num = '0003';
+INSERT INTO memalchemy_version (version_num) VALUES ('0001');
 
 DELETE FROM store_items WHERE tenant = '~' AND namespace = '/~memalchemy/' AND key = 'schema';
 
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0004"}', 1, 'none', 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, X'2D');
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at, updated_at, value) VALUES ('~', '/~memalchemy/', 'schema', '{"oldest_release": "0.1.0", "revision": "0001"}', 1, 'none', 0, CAST(strftime('%s', 'now') AS INTEGER) * 1000000, CAST(strftime('%s', 'now') AS INTEGER) * 1000000, X'2D');
 
 COMMIT;
 

@@ -1,8 +1,9 @@
-"""LangGraph on memalchemy: `MemalchemySaver` keeps a graph's checkpoints, `MemalchemyStore` what it
-remembers across threads.
-"""
+"""LangGraph on memalchemy: `MemalchemySaver` for checkpoints, `MemalchemyStore` for memory."""
 
-from memalchemy.integrations.langgraph.saver import MemalchemySaver
-from memalchemy.integrations.langgraph.store import MemalchemyStore
+from memalchemy.integrations._base import requires
+
+with requires("langgraph-checkpoint", extra="langgraph", module="langgraph"):
+    from memalchemy.integrations.langgraph.saver import MemalchemySaver
+    from memalchemy.integrations.langgraph.store import MemalchemyStore
 
 __all__ = ["MemalchemySaver", "MemalchemyStore"]

@@ -1,13 +1,13 @@
-"""From LangGraph's own tables to `MemalchemySaver`'s and `MemalchemyStore`'s: read, written, read
-back and compared, checkpoint by checkpoint and item by item.
+"""Import from the tables of LangGraph's own savers and stores.
 
-Nothing is kept about an import: what is there already is seen to be the same, and passed over.
+Checkpoints go through `MemalchemySaver` and items through `memalchemy.Store`; each is read back and
+compared. No progress is stored: what an earlier import wrote is recognised and skipped.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
@@ -18,22 +18,27 @@ from langgraph.checkpoint.base import CheckpointTuple
 from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.database import Database
 from memalchemy.errors import Conflict, Corrupt, NotSerialisable, ThreadDeleted, TooLarge
-from memalchemy.integrations.langgraph import shapes
+from memalchemy.integrations.langgraph import _records as records
+from memalchemy.integrations.langgraph._source import (
+    RawSerializer,
+    Source,
+    StoredItem,
+    Write,
+    open_source,
+)
 from memalchemy.integrations.langgraph.saver import MemalchemySaver
-from memalchemy.integrations.langgraph.source import Raw, Source, StoredItem, Write, opened
 from memalchemy.store import Store
 
-ROOT = ("langgraph",)
-RAW: Any = Raw()
+RAW: Any = RawSerializer()
 
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import has done, or, of a dry run, would do.
+    """The results of an import, or of a dry run.
 
-    ``new`` and ``unchanged`` count checkpoints and items; ``writes`` and ``vectors`` those that
-    were written. ``expired`` items are left where they are. ``problems`` names what could not be
-    imported; what there is under the same name stays as it is.
+    ``new_…`` and ``unchanged_…`` count checkpoints and items; ``writes`` and ``vectors`` are those
+    that were written. ``expired`` items are not imported. ``problems`` names what could not be
+    imported; data under the same name in the target stays as it is.
     """
 
     checkpoints: int = 0
@@ -47,7 +52,7 @@ class ImportReport:
     vectors: int = 0
     expired: int = 0
     done: int = 0
-    """Checkpoints and items that were looked at."""
+    """Checkpoints and items that were processed."""
     problems: list[str] = field(default_factory=list)
 
 
@@ -61,30 +66,30 @@ async def import_langgraph(
     index_text: bool = True,
     progress: Callable[[ImportReport], object] | None = None,
 ) -> ImportReport:
-    """Bring what LangGraph's savers and stores have in the database at *url* over to *db*.
+    """Import what LangGraph's savers and stores have in the database at *url* into *db*.
 
-    All threads with all their checkpoint namespaces, checkpoints, parents and pending writes; all
-    items of the store with their times, lifetimes and vectors. Values are taken as the bytes that
-    they are, so no class of yours is needed, and what an `EncryptedSerializer` has written on
-    PostgreSQL stays encrypted. Each checkpoint is read back through `MemalchemySaver` and compared
-    with LangGraph's own reading.
+    This includes all threads with their checkpoint namespaces, checkpoints, parents and pending
+    writes, and all items of the store with their times, lifetimes and vectors. Values are copied as
+    bytes, so your classes are not needed, and what an `EncryptedSerializer` wrote on PostgreSQL
+    stays encrypted. Each checkpoint is read back through `MemalchemySaver` and compared with
+    LangGraph's own reading.
 
-    The source is not changed. What is in *db* already is passed over if it is the same, and named
-    in the report if it is not: so an import that was interrupted goes on when it is run again, and
-    one that is repeated brings what came since.
+    The source is not changed. Data that *db* has already is skipped if it is equal, and reported if
+    it is not: an interrupted import continues when it is run again, and a repeated one imports what
+    is new.
 
     Args:
-        schema: that of LangGraph's tables (PostgreSQL).
+        schema: the schema of LangGraph's tables (PostgreSQL).
         prefix: put before every thread id.
-        dry_run: only look.
+        dry_run: write nothing.
         progress: called after each checkpoint and each page of items.
 
     Raises:
         DriverMissing: ``langgraph-checkpoint-sqlite`` or ``-postgres`` is not installed.
         NotFound: there are no tables of LangGraph's.
-        Corrupt: *db* gives back something else than was written.
+        Corrupt: *db* returns something else than was written.
     """
-    async with opened(url, schema=schema) as source:
+    async with open_source(url, schema=schema) as source:
         report = ImportReport()
         report.checkpoints, report.items = await source.count()
         work = _Import(source, db, prefix, dry_run, index_text, report, progress)
@@ -103,7 +108,7 @@ class _Import:
     report: ImportReport
     progress: Callable[[ImportReport], object] | None
 
-    def tell(self, done: int) -> None:
+    def advance(self, done: int) -> None:
         self.report.done += done
         if self.progress is not None:
             self.progress(self.report)
@@ -120,23 +125,23 @@ class _Import:
                     except (Conflict, NotSerialisable, ThreadDeleted, TooLarge) as error:
                         where = f", namespace {checkpoint_ns!r}" if checkpoint_ns else ""
                         self.report.problems.append(f"thread {thread_id!r}{where}: {error}")
-                        self.tell(len(ids) - at)
+                        self.advance(len(ids) - at)
                         break
-                    self.tell(1)
+                    self.advance(1)
 
     async def checkpoint(
         self, saver: MemalchemySaver, thread_id: str, checkpoint_ns: str, checkpoint_id: str
     ) -> None:
-        """Bring one checkpoint with its writes, or see that they are there."""
+        """Import a checkpoint with its writes, unless they are there."""
         theirs = await self.source.checkpoint(thread_id, checkpoint_ns, checkpoint_id)
         if theirs is None:
             return
         writes = await self.source.pending(thread_id, checkpoint_ns, checkpoint_id)
         target = self.prefix + thread_id
-        config = shapes.config_of(target, checkpoint_ns, checkpoint_id)
+        config = records.config_of(target, checkpoint_ns, checkpoint_id)
         ours = await saver.aget_tuple(config)
         if ours is not None and not _same_checkpoint(ours, theirs):
-            raise Conflict(f"there is another checkpoint {checkpoint_id!r} already")
+            raise Conflict(f"another checkpoint {checkpoint_id!r} is there already")
         missing = writes if ours is None else _missing(ours, writes)
         if ours is not None and not missing:
             self.report.unchanged_checkpoints += 1
@@ -160,7 +165,7 @@ class _Import:
             )
 
     async def _put_writes(self, saver: MemalchemySaver, config: Any, writes: list[Write]) -> None:
-        thread_id, checkpoint_ns = shapes.place_of(config)
+        thread_id, checkpoint_ns = records.thread_and_ns(config)
         checkpoint_id = config["configurable"]["checkpoint_id"]
         for (path, task), some in groupby(writes, key=lambda one: (one.task_path, one.task_id)):
             of_task = list(some)
@@ -171,7 +176,7 @@ class _Import:
                 task,
                 task_path=path,
                 indexes=[one.index for one in of_task],
-                made_at=shapes.made_at(checkpoint_id),
+                made_at=records.time_of_id(checkpoint_id),
             )
 
     async def items(self) -> None:
@@ -189,22 +194,22 @@ class _Import:
                 elif _same_item(found, one):
                     self.report.unchanged_items += 1
                 else:
-                    self.report.problems.append(f"item {_place(one)!r}: there is another already")
+                    self.report.problems.append(f"item {_path(one)!r}: another is there already")
             if new and not self.dry_run:
                 new = await self._put_items(store, new)
                 await self._compare(store, new)
             self.report.new_items += len(new)
             self.report.vectors += sum(len(v) for one in new for v in one.vectors.values())
-            self.tell(len(page))
+            self.advance(len(page))
 
     async def _put_items(self, store: Store, items: list[StoredItem]) -> list[StoredItem]:
-        """Write items together, or those of them that can be; which were."""
+        """Write those of the items that can be stored, and return them."""
         try:
             await store.put_batch(_new_item(one) for one in items)
         except (NotSerialisable, TooLarge) as error:
             if len(items) > 1:
                 return [kept for one in items for kept in await self._put_items(store, [one])]
-            self.report.problems.append(f"item {_place(items[0])!r}: {error}")
+            self.report.problems.append(f"item {_path(items[0])!r}: {error}")
             return []
         return items
 
@@ -229,33 +234,38 @@ def _parent(one: CheckpointTuple) -> str | None:
 
 
 def _same_checkpoint(ours: CheckpointTuple, theirs: CheckpointTuple) -> bool:
-    """Whether both readings of a checkpoint are the same but for its writes."""
-    mine, other = dict(ours.checkpoint), dict(theirs.checkpoint)
-    values: list[dict[str, Any]] = [mine.pop("channel_values", {}), other.pop("channel_values", {})]  # type: ignore[list-item]
-    said, meant = ({name: RAW.dumps_typed(v) for name, v in one.items()} for one in values)
-    same_place = _parent(ours) == _parent(theirs) and ours.metadata == theirs.metadata
-    return same_place and mine == other and said == meant
+    """Compare two readings of a checkpoint, without its writes."""
+    return (
+        _parent(ours) == _parent(theirs)
+        and ours.metadata == theirs.metadata
+        and _comparable(ours.checkpoint) == _comparable(theirs.checkpoint)
+    )
+
+
+def _comparable(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
+    values = checkpoint.get("channel_values") or {}
+    packed = {channel: RAW.dumps_typed(value) for channel, value in values.items()}
+    return {**checkpoint, "channel_values": packed}
 
 
 def _missing(ours: CheckpointTuple, writes: list[Write]) -> list[Write]:
-    """Which of *writes* are not there."""
+    """Return those of *writes* that *ours* lacks."""
     there = [(task, channel, RAW.dumps_typed(v)) for task, channel, v in ours.pending_writes or ()]
     missing = []
     for one in writes:
-        kind, data = RAW.dumps_typed(RAW.loads_typed((one.value.format, one.value.data)))
-        said = (one.task_id, one.channel, (kind, data))
-        if said in there:
-            there.remove(said)
+        packed = RAW.dumps_typed(RAW.loads_typed((one.value.format, one.value.data)))
+        if (found := (one.task_id, one.channel, packed)) in there:
+            there.remove(found)
         else:
             missing.append(one)
     return missing
 
 
 def _name(one: StoredItem) -> tuple[tuple[str, ...], str]:
-    return (*ROOT, *one.namespace), one.key
+    return (records.ROOT, *one.namespace), one.key
 
 
-def _place(one: StoredItem) -> str:
+def _path(one: StoredItem) -> str:
     return "/".join((*one.namespace, one.key))
 
 

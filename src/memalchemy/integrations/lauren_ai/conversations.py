@@ -1,31 +1,36 @@
-"""`MemalchemyConversationStore`: what lauren-ai's runner loads before a run and saves after it."""
+"""`MemalchemyConversationStore`: the conversations that lauren-ai's runner loads and saves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memalchemy import ConversationStore, Database
+from memalchemy import ConversationStore
 from memalchemy.contracts import Seconds
-from memalchemy.integrations.lauren_ai.place import IN_MEMORY, Place
-from memalchemy.integrations.lauren_ai.records import OWN, message_of, plain_of, record_of, typed
+from memalchemy.integrations._base import AnyDatabase
+from memalchemy.integrations.lauren_ai._base import LaurenAdapter
+from memalchemy.integrations.lauren_ai._messages import (
+    EXTRA_FIELDS,
+    from_record,
+    restore_types,
+    to_plain,
+    to_record,
+)
 
-# Inside the class list is not a name of the built-in one for whoever reads it.
-Ids = list[str]
 
+class MemalchemyConversationStore(LaurenAdapter):
+    """Stores whole conversations by id; give it to an agent as ``conversation_store=``.
 
-class MemalchemyConversationStore(Place):
-    """Keeps whole conversations under ids; give it to an agent as ``conversation_store=``.
-
-    A conversation that is saved again is compared with what is there, and only what is new is
-    written. What comes back is what was saved: messages as dicts or as lauren-ai's `Message`, with
-    their `ContentBlock` objects, the summary and an open ``tool_exchange``.
+    A saved conversation is compared with the stored one, and only what is new is written. Loading
+    returns what was saved: messages as dicts or as lauren-ai's `Message` with their `ContentBlock`
+    objects, the summary and an open ``tool_exchange``.
 
     Args:
-        db: a `Database`, which may hold anything else besides, or a URL; without one a database in
-            memory, for this object alone.
+        db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
+            `AsyncEngine`. Without it, the URL in ``MEMALCHEMY_URL``, or else a database in memory
+            for this object alone.
         namespace: keeps these conversations apart from others.
-        index_text: make the words of messages findable.
+        index_text: make the words of messages searchable.
         ttl: how long a conversation lives after it was saved, in seconds or as a timedelta.
 
     ``native`` is the `memalchemy.ConversationStore` underneath, with its log and its searches.
@@ -33,7 +38,7 @@ class MemalchemyConversationStore(Place):
 
     def __init__(
         self,
-        db: Database | str = IN_MEMORY,
+        db: AnyDatabase | None = None,
         *,
         namespace: Iterable[str] = (),
         index_text: bool = True,
@@ -41,31 +46,32 @@ class MemalchemyConversationStore(Place):
     ) -> None:
         super().__init__(db, namespace=namespace)
         self.native = ConversationStore(
-            self.db, namespace=self._namespace, index_text=index_text, ttl=ttl
+            self.db, namespace=self.namespace, index_text=index_text, ttl=ttl
         )
 
     async def load(self, conversation_id: str) -> Any:
-        """``{"messages": […], "summary": …}``, with ``tool_exchange`` if there was one; ``[]`` if
-        nothing was saved. A copy.
+        """Return a copy of the conversation: ``{"messages": […], "summary": …}``.
+
+        ``tool_exchange`` is there if it was saved. Without a saved conversation, return ``[]``.
         """
-        with self._as_theirs():
+        with self.translated_errors():
             found = await self.native.load_snapshot(conversation_id)
         if found is None:
             return []
         snapshot: dict[str, Any] = {
-            "messages": [message_of(record) for record in found["messages"]],
+            "messages": [from_record(record) for record in found["messages"]],
             "summary": found["summary"],
         }
-        own = found.get(OWN) or {}
-        return snapshot | typed(own.get("fields", {}), own.get("types", ()))
+        extra = found.get(EXTRA_FIELDS) or {}
+        return snapshot | restore_types(extra.get("fields", {}), extra.get("types", ()))
 
     async def save(self, conversation_id: str, snapshot: Any) -> None:
-        """Make a conversation what a snapshot says, or a list of messages; whole or not at all.
+        """Replace a conversation by a snapshot or a list of messages, as a whole or not at all.
 
         Raises:
-            StorageError: it is neither, or holds what cannot be stored; nothing was written.
+            StorageError: *snapshot* is neither, or cannot be stored; nothing was written.
         """
-        with self._as_theirs():
+        with self.translated_errors():
             if isinstance(snapshot, list):
                 snapshot = {"messages": snapshot}
             if not isinstance(snapshot, Mapping):
@@ -73,27 +79,27 @@ class MemalchemyConversationStore(Place):
                     f"a snapshot is a dict or a list of messages, not {type(snapshot).__name__}"
                 )
             given: dict[str, Any] = {
-                "messages": [record_of(message) for message in snapshot.get("messages") or ()],
+                "messages": [to_record(message) for message in snapshot.get("messages") or ()],
                 "summary": snapshot.get("summary"),
             }
             rest = {k: v for k, v in snapshot.items() if k not in given}
             if rest:
                 types: Any = []
-                fields = plain_of(rest, types, [])
-                given[OWN] = {"fields": fields, **({"types": types} if types else {})}
+                fields = to_plain(rest, types, [])
+                given[EXTRA_FIELDS] = {"fields": fields, **({"types": types} if types else {})}
             await self.native.save(conversation_id, given)
 
     async def delete(self, conversation_id: str) -> None:
         """Delete a conversation, if it is there."""
-        with self._as_theirs():
+        with self.translated_errors():
             await self.native.delete(conversation_id)
 
-    async def list_conversations(self) -> Ids:
-        """The ids of all conversations with a message or a summary, in order."""
-        with self._as_theirs():
+    async def list_conversations(self) -> list[str]:
+        """Return the ids of all conversations with a message or a summary, sorted."""
+        with self.translated_errors():
             return await self.native.list_conversations()
 
     async def clear(self) -> None:
         """Delete all conversations of this store."""
-        with self._as_theirs():
+        with self.translated_errors():
             await self.native.clear()

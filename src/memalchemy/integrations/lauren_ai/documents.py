@@ -1,4 +1,4 @@
-"""`MemalchemyVectorStore`: documents that lauren-ai's agents and knowledge bases look in."""
+"""`MemalchemyVectorStore`: documents for lauren-ai's agents and knowledge bases."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from typing import Any
 
 from lauren_ai._memory import MemoryResult
 
-from memalchemy import Database, VectorStore, memory
-from memalchemy.integrations.lauren_ai.place import IN_MEMORY, Place
+from memalchemy import VectorStore, collections
+from memalchemy.integrations._base import AnyDatabase
+from memalchemy.integrations.lauren_ai._base import LaurenAdapter
 from memalchemy.keys import check_list
 from memalchemy.store.embedding import Embedder
 
 
-class MemalchemyVectorStore(Place):
-    """Documents, found by their words, and with an embedder by their meaning as well.
+class MemalchemyVectorStore(LaurenAdapter):
+    """Stores documents, and finds them by words, and with an embedder by meaning as well.
 
-    What one process writes, all find. What has nothing to do with a query is not returned.
+    Every process finds what any process wrote. A search returns no document that is unrelated to
+    the query.
 
     Args:
-        db: a `Database`, which may hold anything else besides, or a URL; without one a database in
-            memory, for this object alone.
-        embedder: a function of a list of texts that gives a vector for each; it may be a coroutine.
+        db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
+            `AsyncEngine`. Without it, the URL in ``MEMALCHEMY_URL``, or else a database in memory
+            for this object alone.
+        embedder: a function that returns a vector for each of a list of texts; it may be a
+            coroutine function.
         namespace: keeps these documents apart from others.
 
     ``native`` is the `memalchemy.VectorStore` underneath.
@@ -29,14 +33,15 @@ class MemalchemyVectorStore(Place):
 
     def __init__(
         self,
-        db: Database | str = IN_MEMORY,
+        db: AnyDatabase | None = None,
         *,
         embedder: Embedder | None = None,
         namespace: Iterable[str] = (),
     ) -> None:
         super().__init__(db, namespace=namespace)
-        place = (*self._namespace, "documents")
-        self.native = VectorStore(self.db, embedder=embedder, namespace=place)
+        self.native = VectorStore(
+            self.db, embedder=embedder, namespace=(*self.namespace, "documents")
+        )
 
     async def upsert(
         self,
@@ -46,12 +51,12 @@ class MemalchemyVectorStore(Place):
         metadata: Mapping[str, Any] | None = None,
         embedding: Sequence[float] | None = None,
     ) -> str:
-        """Write a document and return its id, a new one unless given; one of that id is replaced.
+        """Write a document, replacing one with the same id, and return its id.
 
-        A vector of zeros says nothing, and is none.
+        Without *id* the id is a new one. A vector of zeros counts as none.
         """
         vector = None if embedding is None or not any(embedding) else embedding
-        with self._as_theirs():
+        with self.translated_errors():
             return await self.native.upsert(
                 content, id=id or None, metadata=metadata, embedding=vector
             )
@@ -64,39 +69,39 @@ class MemalchemyVectorStore(Place):
         filter: Mapping[str, Any] | None = None,
         embedding: Sequence[float] | None = None,
     ) -> list[MemoryResult]:
-        """At most *k* documents that have something to do with *query*, the best first.
+        """Return at most *k* documents that are related to *query*, the best first.
 
         Args:
-            filter: what the metadata must hold, equal values by name.
-            embedding: the vector to look for, in place of the embedder's of *query*.
+            filter: names and values that the metadata must have.
+            embedding: the vector of the query, in place of the embedder's.
         """
         wanted = {_pointer(name): {"$eq": value} for name, value in (filter or {}).items()}
-        with self._as_theirs():
+        with self.translated_errors():
             found = await self.native.search(query, k=k, filter=wanted, embedding=embedding)
         return [_result(one) for one in found]
 
     async def get(self, id: str) -> MemoryResult | None:
-        """A document, its score 1.0; or ``None``."""
-        with self._as_theirs():
+        """Return a document with the score 1.0, or ``None``."""
+        with self.translated_errors():
             found = await self.native.get(id)
         return None if found is None else _result(found)
 
     async def delete(self, ids: list[str]) -> None:
-        """Remove documents, those that are there."""
+        """Delete those of the documents that are there."""
         given = check_list(ids, "ids")
-        with self._as_theirs():
+        with self.translated_errors():
             await self.native.delete(given)
 
     async def clear(self) -> None:
-        """Remove all documents of this store."""
-        with self._as_theirs():
+        """Delete all documents of this store."""
+        with self.translated_errors():
             await self.native.clear()
 
 
 def _pointer(name: str) -> str:
-    """A name in a filter is a name, whatever it begins with."""
+    """Return the JSON pointer to *name*, so that a filter takes any name literally."""
     return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
-def _result(found: memory.MemoryResult) -> MemoryResult:
+def _result(found: collections.MemoryResult) -> MemoryResult:
     return MemoryResult(found.id, found.content, found.score, dict(found.metadata))

@@ -1,8 +1,8 @@
-"""`MemalchemyUserMemoryStore`: what lauren-ai's agents know of their users."""
+"""`MemalchemyUserMemoryStore`: the facts that lauren-ai's agents know about users."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,32 +10,35 @@ from lauren_ai import REMEMBER_META, MemoryFact, RememberMeta
 from lauren_ai._agents import AGENT_META
 from lauren_ai._transport import Message
 
-from memalchemy import CapabilityMissing, Database, Store, UserMemoryStore, memory, remember
+from memalchemy import CapabilityMissing, Store, UserMemoryStore, memory, remember
 from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import HostConnection
-from memalchemy.integrations.lauren_ai.place import IN_MEMORY, Place
-from memalchemy.memory.remembering import UserResolver
+from memalchemy.integrations._base import AnyDatabase
+from memalchemy.integrations.lauren_ai._base import LaurenAdapter
 from memalchemy.store import DELETE, LEAVE
 from memalchemy.store.embedding import Embedder
 
-# Inside the class list is a method.
+# In the class body the name list means its method.
 Facts = list[MemoryFact]
-Names = list[str]
+UserIds = list[str]
+UserIdFunction = Callable[[Mapping[str, Any]], str | Awaitable[str | None] | None]
 
 
-class MemalchemyUserMemoryStore(Place):
-    """Facts about users, each user's by itself.
+class MemalchemyUserMemoryStore(LaurenAdapter):
+    """Stores facts about users, each user's separately.
 
-    The same id may be a fact of each of two users: `add` takes nothing from anybody. `update` and
-    `delete`, which lauren-ai calls by the id alone, then ask whose. Facts read are copies.
+    Two users may each have a fact with the same id: `add` never moves a fact from one user to
+    another. `update` and `delete`, which lauren-ai calls with the id alone, need ``user_id=`` then.
+    Facts that are read are copies.
 
     Args:
-        db: a `Database`, which may hold anything else besides, or a URL; without one a database in
-            memory, for this object alone.
-        half_life: after how long without being heard again a fact is half as sure, in seconds or as
-            a timedelta; without it a fact stays as sure as it was, as in lauren-ai.
-        embedder: a function of a list of texts that gives a vector for each; it may be a coroutine.
-            With it facts are found by meaning as well.
+        db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
+            `AsyncEngine`. Without it, the URL in ``MEMALCHEMY_URL``, or else a database in memory
+            for this object alone.
+        half_life: the time, in seconds or as a timedelta, after which the confidence in a fact that
+            was not repeated is halved. Without it the confidence stays, as in lauren-ai.
+        embedder: a function that returns a vector for each of a list of texts; it may be a
+            coroutine function. With it facts are found by meaning as well.
         namespace: keeps these facts apart from others.
 
     ``native`` is the `memalchemy.UserMemoryStore` underneath, which also reinforces, learns and
@@ -44,7 +47,7 @@ class MemalchemyUserMemoryStore(Place):
 
     def __init__(
         self,
-        db: Database | str = IN_MEMORY,
+        db: AnyDatabase | None = None,
         *,
         half_life: Seconds | None = None,
         embedder: Embedder | None = None,
@@ -52,55 +55,55 @@ class MemalchemyUserMemoryStore(Place):
     ) -> None:
         super().__init__(db, namespace=namespace)
         self._index = Store(self.db, index_text=False)
-        self._owners = (*self._namespace, "fact owners")
+        self._owners = (*self.namespace, "fact owners")
         self.native = UserMemoryStore(
             Store(self.db, embedder=embedder),
             half_life=half_life,
-            namespace=(*self._namespace, "facts"),
+            namespace=(*self.namespace, "facts"),
         )
 
     async def add(self, fact: MemoryFact) -> None:
-        """Keep a fact; one of the same owner and id is replaced.
+        """Store a fact, replacing one of the same user and id.
 
-        Its confidence, from 0 to 1, is as of now. Times without a zone are this machine's.
+        Its confidence, from 0 to 1, is as of now. A time without a zone is local time.
         """
-        with self._as_theirs():
+        with self.translated_errors():
             async with self.db.transaction() as tx:
-                await self.native.add(_stored(fact), connection=tx)
-                await self._note_owner(fact.memory_id, fact.user_id, tx)
+                await self.native.add(_to_native(fact), connection=tx)
+                await self._add_owner(fact.memory_id, fact.user_id, tx)
 
     async def get(self, user_id: str, memory_id: str) -> MemoryFact | None:
-        """A fact of the user's, or ``None``."""
-        with self._as_theirs():
+        """Return a fact of the user, or ``None``."""
+        with self.translated_errors():
             found = await self.native.get(user_id, memory_id)
-        return None if found is None else _read(found)
+        return None if found is None else _from_native(found)
 
     async def search(self, user_id: str, query: str, top_k: int = 10) -> Facts:
-        """The user's facts that have to do with *query*, at most *top_k*.
+        """Return at most *top_k* facts of the user that are related to *query*.
 
-        First those that hold words of it, in any order, by relevance and confidence; then those
-        that hold it as a part of their text or of a topic, the surest first. An empty query takes
-        all, the surest first.
+        Facts with words of the query come first, in any word order, by relevance and confidence.
+        Facts follow whose text or topics contain the query as a substring, by confidence. An empty
+        query matches all facts, by confidence.
         """
-        with self._as_theirs():
+        with self.translated_errors():
             try:
                 found = await self.native.search(user_id, query, top_k)
-            except CapabilityMissing:  # encrypted words: what is below reads the facts
+            except CapabilityMissing:  # the words are encrypted: only the facts can be read
                 found = []
             if len(found) < top_k and query.strip():
                 known = {fact.memory_id for fact in found}
                 rest = [
                     fact
                     for fact in await self.native.list(user_id)
-                    if fact.memory_id not in known and _holds(fact, query.lower())
+                    if fact.memory_id not in known and _contains(fact, query.lower())
                 ]
                 found += sorted(rest, key=lambda fact: -fact.confidence)[: top_k - len(found)]
-        return [_read(fact) for fact in found]
+        return [_from_native(fact) for fact in found]
 
     async def list(self, user_id: str, topic: str | None = None) -> Facts:
-        """All of the user's facts, or those of *topic* in any case; the last seen first."""
-        with self._as_theirs():
-            return [_read(fact) for fact in await self.native.list(user_id, topic)]
+        """Return all facts of the user, or those of *topic* in any case; the last seen first."""
+        with self.translated_errors():
+            return [_from_native(fact) for fact in await self.native.list(user_id, topic)]
 
     async def update(
         self,
@@ -110,56 +113,57 @@ class MemalchemyUserMemoryStore(Place):
         confidence: float | None = None,
         user_id: str | None = None,
     ) -> None:
-        """Change what is given of a fact, if it is there. What others change of it stays.
+        """Change the given fields of a fact, if it is there; concurrent changes are kept.
 
         Raises:
-            StorageError: several users have a fact of this id, and *user_id* does not say whose.
+            StorageError: several users have a fact with this id, and *user_id* was not given.
         """
-        with self._as_theirs():
+        with self.translated_errors():
             if owner := await self._owner(memory_id, user_id):
                 await self.native.update(owner, memory_id, content=content, confidence=confidence)
 
     async def delete(self, memory_id: str, *, user_id: str | None = None) -> None:
-        """Remove a fact, if it is there.
+        """Delete a fact, if it is there.
 
         Raises:
-            StorageError: several users have a fact of this id, and *user_id* does not say whose.
+            StorageError: several users have a fact with this id, and *user_id* was not given.
         """
-        with self._as_theirs():
+        with self.translated_errors():
             if owner := await self._owner(memory_id, user_id):
                 async with self.db.transaction() as tx:
                     await self.native.delete(owner, memory_id, connection=tx)
-                    await self._forget_owner(memory_id, owner, tx)
+                    await self._remove_owner(memory_id, owner, tx)
 
     async def clear(self, user_id: str) -> None:
-        """Remove all of the user's facts."""
-        with self._as_theirs():
+        """Delete all facts of the user."""
+        with self.translated_errors():
             async with self.db.transaction() as tx:
                 facts = await self.native.list(user_id, connection=tx)
                 await self.native.clear(user_id, connection=tx)
                 for memory_id in sorted(fact.memory_id for fact in facts):
-                    await self._forget_owner(memory_id, user_id, tx)
+                    await self._remove_owner(memory_id, user_id, tx)
 
     def serve(
-        self, agent_class: type, *, user_id: UserResolver | None = None, llm: Any = None
+        self, agent_class: type, *, user_id: UserIdFunction | None = None, llm: Any = None
     ) -> None:
-        """Make true what lauren-ai's own ``@remember`` says of an agent class, with this store.
+        """Make lauren-ai's own ``@remember`` on an agent class work, with this store.
 
         With ``inject`` each run tells the model at most ``top_k`` of the user's facts, in a message
-        before the user's: lauren-ai makes the system prompt before it asks anybody. With
-        ``extract`` what the run says of the user is kept. ``store``, a name, is taken for this one.
+        before the user's: lauren-ai makes the system prompt before it calls any hook. With
+        ``extract`` the facts that a run reveals about the user are stored. ``store``, a name, is
+        taken to mean this store.
 
         Args:
-            user_id: a function of what a run's metadata holds, with ``self``, ``ctx`` and
-                ``conversation_id``, that gives the user's id; without it ``user_id`` of the
-                metadata. Without a user nothing is read or written.
-            llm: a transport of lauren-ai's, which is asked for the facts: for the model that
-                ``extraction_model`` names, or else the agent's. Without it sentences in which the
-                user says "I" are taken, in English.
+            user_id: a function of the run's metadata, with ``self``, ``ctx`` and
+                ``conversation_id`` added, that returns the user's id; without it, ``user_id`` of
+                the metadata. A run without a user reads and writes nothing.
+            llm: a transport of lauren-ai's. It is asked for the facts, with the model that
+                ``extraction_model`` names, or else with the agent's. Without it, sentences in which
+                the user says "I" become facts, in English.
 
         Raises:
-            TypeError: the class is not decorated so, or remembers already.
-            ValueError: an ``extraction_model`` is named, and there is no *llm* to ask.
+            TypeError: the class is not decorated, or was given a memory already.
+            ValueError: ``extraction_model`` was set, and *llm* is missing.
         """
         meta: RememberMeta | None = getattr(agent_class, REMEMBER_META, None)
         if meta is None:
@@ -176,7 +180,7 @@ class MemalchemyUserMemoryStore(Place):
             return await llm.complete([Message(role="user", content=prompt)], model=model)
 
         remember(
-            store=_Served(self),
+            store=_FactSource(self),
             user_id=user_id,
             extract=meta.extract,
             inject=meta.inject,
@@ -185,31 +189,31 @@ class MemalchemyUserMemoryStore(Place):
         )(agent_class)
 
     async def _owner(self, memory_id: str, user_id: str | None) -> str | None:
-        """Whose fact it is; ``None``: nobody's."""
+        """Return the user who has a fact, or ``None`` if nobody has it."""
         if user_id is not None:
             return user_id
-        owners: Names = await self._index.get(self._owners, memory_id) or []
+        owners: UserIds = await self._index.get(self._owners, memory_id) or []
         if len(owners) > 1:
             raise ValueError(
                 f"{len(owners)} users have a fact {memory_id!r}: say whose, with user_id="
             )
         return owners[0] if owners else None
 
-    async def _note_owner(self, memory_id: str, user_id: str, tx: HostConnection) -> None:
-        def noted(item: StoreItem | None) -> Any:
+    async def _add_owner(self, memory_id: str, user_id: str, tx: HostConnection) -> None:
+        def add(item: StoreItem | None) -> Any:
             owners = [] if item is None else item.value
             return LEAVE if user_id in owners else [*owners, user_id]
 
-        await self._change_owners(memory_id, noted, tx)
+        await self._change_owners(memory_id, add, tx)
 
-    async def _forget_owner(self, memory_id: str, user_id: str, tx: HostConnection) -> None:
-        def left(item: StoreItem | None) -> Any:
+    async def _remove_owner(self, memory_id: str, user_id: str, tx: HostConnection) -> None:
+        def remove(item: StoreItem | None) -> Any:
             owners = [] if item is None else item.value
             if user_id not in owners:
                 return LEAVE
             return [one for one in owners if one != user_id] or DELETE
 
-        await self._change_owners(memory_id, left, tx)
+        await self._change_owners(memory_id, remove, tx)
 
     async def _change_owners(self, memory_id: str, change: Any, tx: HostConnection) -> None:
         await self._index.change(
@@ -217,8 +221,8 @@ class MemalchemyUserMemoryStore(Place):
         )
 
 
-class _Served:
-    """The facts as `remember` takes them: what is learnt can be found by its id alone, too."""
+class _FactSource:
+    """The store that `remember` works on; it also records the owners of facts that are learnt."""
 
     def __init__(self, facts: MemalchemyUserMemoryStore) -> None:
         self._facts = facts
@@ -230,10 +234,10 @@ class _Served:
         if learnt:
             async with facts.db.transaction() as tx:
                 for memory_id in sorted(fact.memory_id for fact in learnt):
-                    await facts._note_owner(memory_id, user_id, tx)
+                    await facts._add_owner(memory_id, user_id, tx)
 
 
-def _stored(fact: MemoryFact) -> memory.MemoryFact:
+def _to_native(fact: MemoryFact) -> memory.MemoryFact:
     return memory.MemoryFact(
         memory_id=fact.memory_id,
         user_id=fact.user_id,
@@ -247,7 +251,7 @@ def _stored(fact: MemoryFact) -> memory.MemoryFact:
     )
 
 
-def _read(fact: memory.MemoryFact) -> MemoryFact:
+def _from_native(fact: memory.MemoryFact) -> MemoryFact:
     return MemoryFact(
         memory_id=fact.memory_id,
         user_id=fact.user_id,
@@ -260,5 +264,5 @@ def _read(fact: memory.MemoryFact) -> MemoryFact:
     )
 
 
-def _holds(fact: memory.MemoryFact, part: str) -> bool:
+def _contains(fact: memory.MemoryFact, part: str) -> bool:
     return any(part in text.lower() for text in (fact.content, *fact.topics))

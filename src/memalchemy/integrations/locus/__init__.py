@@ -1,19 +1,12 @@
-"""locus: a checkpointer for its agents and graphs, and a store for its long-term memory.
+"""A checkpointer for locus' agents and graphs, and a store for their long-term memory.
 
-    agent = Agent(model=…, checkpointer=MemalchemyCheckpointer("sqlite:///agent.db"))
-
-Thin: what is kept, and how, is `memalchemy.Checkpointer`'s and `memalchemy.Store`'s business. Here
-it takes the names and records that locus has, and nothing is known of SQL.
+agent = Agent(model=…, checkpointer=MemalchemyCheckpointer("sqlite:///agent.db"))
 """
 
-try:
+from memalchemy.integrations._base import requires
+
+with requires("locus-sdk", extra="locus", module="locus"):
     from memalchemy.integrations.locus.checkpointer import MemalchemyCheckpointer, register
     from memalchemy.integrations.locus.store import MemalchemyStore
-except ModuleNotFoundError as error:
-    from memalchemy.errors import DriverMissing
-
-    if not (error.name or "").startswith("locus"):
-        raise
-    raise DriverMissing("locus-sdk", "locus", what="package") from error
 
 __all__ = ["MemalchemyCheckpointer", "MemalchemyStore", "register"]

@@ -1,4 +1,4 @@
-"""Sessions of the OpenAI Agents SDK in a `Database`, and its runs that wait for somebody.
+"""Sessions for the OpenAI Agents SDK, and storage of its interrupted runs.
 
 from memalchemy.integrations.openai_agents import MemalchemySession
 
@@ -6,8 +6,11 @@ session = MemalchemySession("user-123", "sqlite:///agent.db")
 await Runner.run(agent, "Hello", session=session)
 """
 
-from memalchemy.integrations.openai_agents.run_states import MemalchemyRunStates
-from memalchemy.integrations.openai_agents.session import MemalchemySession
-from memalchemy.integrations.openai_agents.sessions import MemalchemySessions, SessionInfo
+from memalchemy.integrations._base import requires
+
+with requires("openai-agents", extra="openai-agents", module="agents"):
+    from memalchemy.integrations.openai_agents.run_states import MemalchemyRunStates
+    from memalchemy.integrations.openai_agents.session import MemalchemySession
+    from memalchemy.integrations.openai_agents.sessions import MemalchemySessions, SessionInfo
 
 __all__ = ["MemalchemyRunStates", "MemalchemySession", "MemalchemySessions", "SessionInfo"]

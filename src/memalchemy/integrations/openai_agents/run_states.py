@@ -1,4 +1,4 @@
-"""`MemalchemyRunStates`: runs that wait for somebody's approval, kept as checkpoints."""
+"""`MemalchemyRunStates`: runs that wait for an approval, stored as checkpoints."""
 
 from __future__ import annotations
 
@@ -9,31 +9,30 @@ from agents import RunState
 
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Seconds
-from memalchemy.database import Database
-from memalchemy.importers.openai_places import RUNS
-from memalchemy.integrations.openai_agents.opening import database, settled
+from memalchemy.importers.openai_layout import RUNS
+from memalchemy.integrations._base import AnyDatabase
+from memalchemy.integrations.openai_agents._base import OpenAIAdapter, uninterrupted
 
 if TYPE_CHECKING:
     from agents import Agent
 
 
-class MemalchemyRunStates:
-    """Saves a `RunState`, and gives it back to any process.
+class MemalchemyRunStates(OpenAIAdapter):
+    """Stores each `RunState`, so that any process can resume the run.
 
-    Each save is a checkpoint of the thread of that id, stored as what changed; earlier ones stay.
-    An id is the application's: the session's, a ticket's.
+    A save is a checkpoint of the thread with the run's id, stored as what changed since the last;
+    earlier ones stay. The application chooses the id: that of a session, of a ticket.
 
     Args:
-        db: a `Database`, or a URL.
+        db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
+            `AsyncEngine`. Without it, the URL in ``MEMALCHEMY_URL``, or else a database in memory
+            for this object alone.
         ttl: how long a run may wait, in seconds or as a timedelta.
     """
 
-    def __init__(self, db: Database | Any, *, ttl: Seconds | None = None) -> None:
-        self.db = database(db)
+    def __init__(self, db: AnyDatabase | None = None, *, ttl: Seconds | None = None) -> None:
+        super().__init__(db)
         self.checkpointer = Checkpointer(self.db, namespace=RUNS, ttl=ttl)
-
-    def __repr__(self) -> str:
-        return f"MemalchemyRunStates({self.db!r})"
 
     async def save(
         self,
@@ -42,13 +41,13 @@ class MemalchemyRunStates:
         metadata: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> str:
-        """Save a state; the checkpoint's id. *options* are those of `RunState.to_json`.
+        """Save a state, and return the checkpoint's id. *options* go to `RunState.to_json`.
 
         Raises:
-            agents.UserError: the state cannot be written as JSON, as the SDK says.
+            agents.UserError: the SDK cannot write the state as JSON.
         """
         written = state.to_json(**options)
-        return await settled(self.checkpointer.save(written, run_id, metadata=metadata))
+        return await uninterrupted(self.checkpointer.save(written, run_id, metadata=metadata))
 
     async def load(
         self,
@@ -58,23 +57,23 @@ class MemalchemyRunStates:
         checkpoint_id: str | None = None,
         **options: Any,
     ) -> RunState[Any, Any] | None:
-        """The newest state, or that of a checkpoint; ``None`` if there is none.
+        """Return the newest state, or that of a checkpoint; ``None`` if there is none.
 
-        *agent* is the one that the run began with, *options* are those of `RunState.from_json`.
+        *agent* is the one that the run began with. *options* go to `RunState.from_json`.
 
         Raises:
-            agents.UserError: a state that this release of the SDK does not read.
+            agents.UserError: this release of the SDK cannot read the state.
         """
         written = await self.checkpointer.load(run_id, checkpoint_id)
         return None if written is None else await RunState.from_json(agent, written, **options)
 
     async def delete(self, run_id: str) -> bool:
-        """Delete all that was saved of a run; whether there was anything.
+        """Delete all states of a run; return ``True`` if there were any.
 
         A session of the same id stays.
         """
-        return await settled(self.checkpointer.delete(run_id, all_namespaces=False))
+        return await uninterrupted(self.checkpointer.delete(run_id, all_namespaces=False))
 
     async def list(self, limit: int = 100, *, pattern: str = "*") -> list[str]:
-        """The ids of runs that wait, the last saved first. *pattern* is a glob."""
+        """Return the ids of the stored runs, the last saved first. *pattern* is a glob."""
         return await self.checkpointer.list_threads(limit, pattern)

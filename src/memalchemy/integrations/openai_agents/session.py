@@ -1,57 +1,81 @@
-"""`MemalchemySession`: what the OpenAI Agents SDK calls a session, as a log of a thread."""
+"""`MemalchemySession`: a session of the OpenAI Agents SDK, with branches, turns and usage."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
 from agents.memory import SessionSettings
 
-from memalchemy.contracts import Entry, LogReading, Seconds
-from memalchemy.database import Database
-from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted
-from memalchemy.importers.openai_places import (
+from memalchemy.contracts import Entry, LogReading, Seconds, StoreItem
+from memalchemy.database import HostConnection
+from memalchemy.errors import Conflict, NotSerialisable, ThreadDeleted, TooLarge
+from memalchemy.importers.openai_layout import (
     BRANCHES,
     MAIN,
     branch_namespace,
     branch_of,
+    is_turn,
+    usage_key,
     usage_namespace,
 )
-from memalchemy.integrations.openai_agents.branches import CLEARED, DELETED, OPEN, Branches
-from memalchemy.integrations.openai_agents.items import copied
-from memalchemy.integrations.openai_agents.opening import database, settled
-from memalchemy.log.listing import entry_namespaces
+from memalchemy.integrations._base import NO_LIMIT, AnyDatabase
+from memalchemy.integrations.openai_agents._base import OpenAIAdapter, uninterrupted
+from memalchemy.integrations.openai_agents._items import copy_of, text_of, tool_of, type_of
+from memalchemy.keys import encode_namespace
+from memalchemy.log.listing import entry_logs, entry_namespaces
+from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
 
 if TYPE_CHECKING:
+    from agents import RunResult
     from agents.items import TResponseInputItem
+    from agents.result import RunResultStreaming
+
+COUNTERS = ("requests", "input_tokens", "output_tokens", "total_tokens")
+
+OPEN, DELETED, CLEARED = "open", "deleted", "cleared"
+"""The states of a branch's name, which is never free again."""
+MAX_PREVIEW = 100
+"""Characters of a message in the list of turns."""
 
 
-class MemalchemySession(Branches):
-    """Keeps the items of one conversation; give it to `Runner.run` as ``session=``.
+class MemalchemySession(OpenAIAdapter):
+    """Stores the items of one conversation; give it to `Runner.run` as ``session=``.
 
-    Order is that in which items were added, by whatever process, never that of a clock. Every write
-    is whole or absent, and has ended when the call does, cancelled or not. Of several that pop at
-    once no two are given the same item. Items read are copies.
+    Items are in the order in which any process added them, never in that of a clock. A write is
+    stored as a whole or not at all, and has ended when its method ends, even by a cancellation. Of
+    concurrent pops, no two return the same item. Items that are read are copies.
+
+    An object is on one branch, ``branch``, to which the methods of the SDK's `Session` refer. A
+    branch is a log of its own, copied inside the database, and shares nothing with others
+    afterwards. Turns are numbered from 1; a user's message begins one, and items before the first
+    are turn 0. The name of a branch is used only once in a session: an object that is still on a
+    deleted or cleared branch never writes to another one of the same name.
 
     Args:
-        session_id: the conversation. Every object with this id, in whatever process, is this one.
-        db: a `Database`, or a URL; see `Database`. Who gives the same URL shares one.
-        branch: the branch to be on; see `Branches`.
-        session_settings: as the SDK's sessions take it: ``SessionSettings(limit=50)``.
-        index_text: make the words of items findable.
-        ttl: how long the session lives after the last item, in seconds or as a timedelta.
+        session_id: the conversation: objects with the same id, in any process, are the same one.
+        db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
+            `AsyncEngine`. Without it, the URL in ``MEMALCHEMY_URL``, or else a database in memory
+            for this object alone. It comes second because the SDK passes the id first. Objects on
+            one URL share a `Database`.
+        branch: the branch that the object is on at first.
+        session_settings: the SDK's settings, such as ``SessionSettings(limit=50)``.
+        index_text: make the words of items searchable.
+        ttl: how long the session lives after its last item, in seconds or as a timedelta.
 
     Raises:
         TooLarge: *session_id* and *branch* take more than about 480 bytes together.
 
     Raises, from any method:
-        RuntimeError: it was closed.
-        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew; Corrupt, where what
-        is stored does not match its checksum. Nothing that cannot be read looks like an empty
-        session.
+        RuntimeError: the session was closed.
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+        Corrupt: stored bytes do not match their checksum. A session that cannot be read never looks
+            like an empty one.
     """
 
     session_settings: SessionSettings | None
@@ -59,63 +83,70 @@ class MemalchemySession(Branches):
     def __init__(
         self,
         session_id: str,
-        db: Database | Any,
+        db: AnyDatabase | None = None,
         *,
         branch: str = MAIN,
         session_settings: SessionSettings | dict[str, Any] | None = None,
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None:
-        super().__init__(session_id, database(db), branch, index_text=index_text, ttl=ttl)
+        super().__init__(db)
+        self.session_id = session_id
         self.session_settings = _settings(session_settings)
-        self._owns_db = not isinstance(db, Database)
+        self._store = Store(self.db)
+        self._is_closed = False
+        self._index_text, self._ttl = index_text, ttl
         self._known: tuple[ThreadLog, str, LogReading, list[Any]] | None = None
+        self._switch(branch)
 
     def __repr__(self) -> str:
         return f"MemalchemySession({self.session_id!r}, {self.db!r}, branch={self.branch!r})"
 
+    # --- The SDK's Session ------------------------------------------------------------------------
+
     async def get_items(
         self, limit: int | None = None, branch_id: str | None = None
     ) -> list[TResponseInputItem]:
-        """The items, oldest first; with *limit*, or that of the settings, the newest of them.
+        """Return the items, oldest first; with *limit*, or that of the settings, the newest ones.
 
-        Of the branch that this is on, or of *branch_id*; a branch that is not there has none. One
-        round trip on the main branch. A negative limit is none, as in the SDK. An object that reads
-        all again asks only for what is new, and whether the rest is as it was.
+        They are those of the current branch, or of *branch_id*; a branch that does not exist has
+        none. This takes one round trip on the main branch. As in the SDK, a negative limit is none.
+        An object that has read all items before fetches only the new ones, if the rest is
+        unchanged.
         """
         if limit is None:
             limit = _settings(self.session_settings).limit
         log = self._log_of(await self._current(branch_id))
         if limit is None or limit < 0:
-            return await self._everything(log)
+            return await self._all_items(log)
         return [entry.value for entry in await log.tail(self.session_id, limit)]
 
     async def add_items(self, items: Sequence[TResponseInputItem]) -> None:
-        """Add items behind those that are there, all or none.
+        """Append all items or none.
 
-        What JSON can say and what memalchemy stores besides; an object of pydantic as the fields
-        that were set. On a branch that went with a `clear_session`, they are added to main, and
-        this is on main then.
+        An item is what JSON or memalchemy can represent; a pydantic object becomes the fields that
+        were set. If a `clear_session` removed the current branch, the items are added to main, and
+        the object is on main from then on.
 
         Raises:
-            NotSerialisable, TooLarge: one of them cannot be stored; nothing was added.
+            NotSerialisable, TooLarge: an item cannot be stored; nothing was added.
             ValueError: the branch was deleted; nothing was added.
         """
         log, branch = self.log, self.branch
         given = [_plain(item) for item in items]
         if given:
-            await settled(self._append(log, branch, given))
+            await uninterrupted(self._append(log, branch, given))
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Remove the newest item and return it; ``None`` if there is none."""
+        """Remove the newest item and return it; return ``None`` if there is none."""
         log = self._log_of(await self._current(None))
-        entry = await settled(log.pop(self.session_id))
+        entry = await uninterrupted(log.pop(self.session_id))
         return None if entry is None else cast("TResponseInputItem", entry.value)
 
     async def clear_session(self) -> None:
-        """Remove all items of all branches, and what is known of their usage; be on main.
+        """Remove the items and the usage of all branches, and go to main.
 
-        The names of its branches stay used. Others that are on one of them go to main as well.
+        The names of the branches stay used. Other objects on one of these branches go to main, too.
         """
         self._check_open()
 
@@ -129,7 +160,7 @@ class MemalchemySession(Branches):
                 for branch in branches:
                     log = self._log_of(branch)
                     if branch_namespace(branch) not in found:
-                        # It has no row yet that the first adding of somebody else's waits for.
+                        # There is no row yet on which a concurrent first append would wait.
                         await log.append(self.session_id, [None], connection=tx)
                     await log.delete(self.session_id, connection=tx)
                 usage = usage_namespace(self.session_id)
@@ -137,23 +168,256 @@ class MemalchemySession(Branches):
                 known = await self.store.get(BRANCHES, self.session_id, connection=tx)
                 if known or branches:
                     await self._set_states(
-                        lambda was: dict.fromkeys({*was, *branches}, CLEARED), tx
+                        lambda before: dict.fromkeys({*before, *branches}, CLEARED), tx
                     )
 
-        await settled(clear())
+        await uninterrupted(clear())
         self._switch(MAIN)
 
     def close(self) -> Awaitable[None]:
-        """Refuse whatever comes from now on, with a `RuntimeError`, as the SDK's sessions do.
+        """Refuse every later call with a `RuntimeError`, as the SDK's sessions do.
 
-        Awaited, it closes the connections of the database as well, if that was given as a URL;
-        another session of the same URL opens them anew. A `Database` that was given stays open: it
-        is its owner's to close.
+        Awaiting the result also closes the connections of a database that was not given as a
+        `Database`; another session on the same URL opens them again.
         """
         self._is_closed = True
-        return _Closing(self.db if self._owns_db else None)
+        return _Closing(super().aclose)
 
-    async def _everything(self, log: ThreadLog) -> list[Any]:
+    async def aclose(self) -> None:
+        """Close the session, as ``await session.close()`` does."""
+        await self.close()
+
+    # --- Branches ---------------------------------------------------------------------------------
+
+    @property
+    def branch(self) -> str:
+        """The current branch of this object."""
+        return self._branch
+
+    @property
+    def log(self) -> ThreadLog:
+        """The log of the current branch; its thread has the session's id."""
+        self._check_open()
+        return self._log
+
+    @property
+    def store(self) -> Store:
+        """The store with the usage of turns and the names of branches."""
+        self._check_open()
+        return self._store
+
+    async def create_branch(self, name: str, *, before: int | None = None) -> str:
+        """Create a branch of the items before a position, or of all, and go to it.
+
+        Positions are those of `get_conversation_turns` and of the log. Return the name.
+
+        Raises:
+            ValueError: the name is blank, or has been used in this session.
+        """
+        return await self._create(name, before=before)
+
+    async def create_branch_from_turn(
+        self, turn_number: int, branch_name: str | None = None
+    ) -> str:
+        """Create a branch of the items before a turn, and go to it. Return its name.
+
+        Raises:
+            ValueError: there is no such turn; the name is blank, or has been used in this session.
+        """
+        name = branch_name
+        if name is None:
+            name = f"branch_from_turn_{turn_number}_{uuid4().hex[:8]}"
+        return await self._create(name, turn=turn_number)
+
+    async def create_branch_from_content(
+        self, search_term: str, branch_name: str | None = None
+    ) -> str:
+        """Create a branch from the first turn whose message contains *search_term*.
+
+        Raises:
+            ValueError: as `create_branch_from_turn`.
+        """
+        found = await self.find_turns_by_content(search_term)
+        if not found:
+            raise ValueError(
+                f"No user turns found containing {search_term!r} in branch {self.branch!r}"
+            )
+        return await self.create_branch_from_turn(found[0]["turn"], branch_name)
+
+    async def switch_to_branch(self, branch_id: str) -> None:
+        """Go to another branch.
+
+        Raises:
+            ValueError: it holds nothing.
+        """
+        if branch_id != MAIN and not await self._log_of(branch_id).tail(self.session_id, 1):
+            raise self._missing(branch_id)
+        self._check_open()
+        self._switch(branch_id)
+
+    async def delete_branch(self, branch_id: str, force: bool = False) -> None:
+        """Delete a branch with its usage. With *force* it may be the current one; then go to main.
+
+        Its name stays used.
+
+        Raises:
+            ValueError: it holds nothing, is main, or is the current branch.
+        """
+        if not branch_id or not branch_id.strip():
+            raise ValueError("Branch ID cannot be empty")
+        log = self._log_of(branch_id)
+        if branch_id == MAIN:
+            raise ValueError("Cannot delete the 'main' branch; clear_session() empties it")
+        if branch_id == self.branch and not force:
+            raise ValueError(
+                f"Cannot delete current branch {branch_id!r}: switch to another, or give force=True"
+            )
+
+        async def delete() -> None:
+            async with self.db.transaction() as tx:
+                if not await log.tail(self.session_id, 1, connection=tx):
+                    raise self._missing(branch_id)
+                await log.delete(self.session_id, connection=tx)
+                usage = usage_namespace(self.session_id, branch_id)
+                await self.store.clear_namespace(usage, connection=tx)
+                await self._set_states(lambda known: known | {branch_id: DELETED}, tx)
+
+        await uninterrupted(delete())
+        if branch_id == self.branch:
+            self._switch(MAIN)
+
+    async def list_branches(self) -> list[dict[str, Any]]:
+        """Return the branches that hold something, oldest first.
+
+        Each has ``branch_id``, ``message_count``, ``user_turns``, ``is_current``, ``created_at``
+        and ``updated_at``. Counting the turns reads the branch.
+        """
+        current = await self._current(None)
+        found = []
+        for log in await entry_logs(self.db.primary(), self.session_id, limit=10_000):
+            branch = branch_of(log.namespace)
+            if branch is not None:
+                turns = await self._turn_positions(branch)
+                found.append(
+                    {
+                        "branch_id": branch,
+                        "message_count": log.entries,
+                        "user_turns": len(turns),
+                        "is_current": branch == current,
+                        "created_at": log.created_at,
+                        "updated_at": log.updated_at,
+                    }
+                )
+        return sorted(found, key=lambda one: (one["branch_id"] != MAIN, one["created_at"]))
+
+    # --- Turns and usage --------------------------------------------------------------------------
+
+    async def get_conversation_turns(self, branch_id: str | None = None) -> list[dict[str, Any]]:
+        """Return the users' messages of a branch, each as a dict.
+
+        Its keys are ``turn``, ``content`` (at most 100 characters), ``full_content``,
+        ``timestamp``, ``position`` and ``can_branch``.
+        """
+        turns = await self._turns(branch_id)
+        return [turn | {"content": _preview(turn["content"])} for turn in turns]
+
+    async def find_turns_by_content(
+        self, search_term: str, branch_id: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the turns whose message contains *search_term*, in any case.
+
+        They are dicts of `get_conversation_turns`, with the whole text as ``content``.
+        """
+        wanted = search_term.casefold()
+        turns = await self._turns(branch_id)
+        return [turn for turn in turns if wanted in turn["content"].casefold()]
+
+    async def get_conversation_by_turns(
+        self, branch_id: str | None = None
+    ) -> dict[int, list[dict[str, str | None]]]:
+        """Return the ``type`` and ``tool_name`` of every item, by turn."""
+        found: dict[int, list[dict[str, str | None]]] = {}
+        for number, item in await self._items_by_turn(branch_id):
+            found.setdefault(number, []).append({"type": type_of(item), "tool_name": tool_of(item)})
+        return found
+
+    async def get_tool_usage(self, branch_id: str | None = None) -> list[tuple[str, int, int]]:
+        """Count the calls of each tool in each turn: ``(name, calls, turn)``, ordered by turn.
+
+        The output of a tool search counts as a call if its turn holds no such call: a search that
+        the server makes by itself has none.
+        """
+        calls: Counter[tuple[int, str]] = Counter()
+        searches: Counter[tuple[int, str]] = Counter()
+        for number, item in await self._items_by_turn(branch_id):
+            kind, name = type_of(item), tool_of(item)
+            if name is not None and kind.endswith(("_call", "_request")):
+                calls[number, name] += 1
+            elif name is not None and kind == "tool_search_output":
+                searches[number, name] += 1
+        calls.update({key: count for key, count in searches.items() if key not in calls})
+        ordered = sorted(calls.items(), key=lambda one: one[0][0])
+        return [(name, count, number) for (number, name), count in ordered]
+
+    async def store_run_usage(self, result: RunResult | RunResultStreaming) -> None:
+        """Store the usage of a run for the newest turn of this branch. Call it after the run.
+
+        Another run of the same turn replaces it. Usage belongs to its turn: that of a popped turn
+        is not reported, and without a turn nothing is stored. A failure is raised, where
+        `AdvancedSQLiteSession` logs it.
+        """
+        branch = await self._current(None)
+        turns = await self._turn_positions(branch)
+        if not turns:
+            return
+        usage = result.context_wrapper.usage
+        value: dict[str, Any] = {name: getattr(usage, name) or 0 for name in COUNTERS}
+        for name in ("input_tokens_details", "output_tokens_details"):
+            details = getattr(usage, name, None)
+            value[name] = None if details is None else details.model_dump()
+        namespace = usage_namespace(self.session_id, branch)
+        await uninterrupted(self.store.put(namespace, usage_key(turns[-1][0]), value, index=False))
+
+    async def get_turn_usage(
+        self, user_turn_number: int | None = None, branch_id: str | None = None
+    ) -> list[dict[str, Any]] | dict[str, Any]:
+        """Return the usage of each turn in order; or of one, ``{}`` if it is not known.
+
+        The keys are ``requests``, ``input_tokens``, ``output_tokens``, ``total_tokens``,
+        ``input_tokens_details`` and ``output_tokens_details``.
+        """
+        known = await self._usage(await self._current(branch_id))
+        if user_turn_number is not None:
+            return next((usage for number, usage in known if number == user_turn_number), {})
+        return [{"user_turn_number": number, **usage} for number, usage in known]
+
+    async def get_session_usage(self, branch_id: str | None = None) -> dict[str, int] | None:
+        """Sum up the usage of all turns, of one branch or of all; ``None`` if none is known."""
+        branches = [branch_id or MAIN]
+        if not branch_id:
+            branches = [branch["branch_id"] for branch in await self.list_branches()]
+        known = [usage for branch in branches for _, usage in await self._usage(branch)]
+        if not known:
+            return None
+        total = {name: sum(usage[name] for usage in known) for name in COUNTERS}
+        return total | {"total_turns": len(known)}
+
+    # --- Compaction -------------------------------------------------------------------------------
+
+    async def _get_compaction_snapshot(
+        self, limit: int, *, prune_prefix: Callable[[TResponseInputItem], bool] | None = None
+    ) -> CompactionSnapshot:
+        # The SDK's compaction looks for this name, and without it only replaces whole histories.
+        log = self._log_of(await self._current(None))
+        version = await log.version(self.session_id)
+        found = await log.tail(self.session_id, limit + 1)
+        return CompactionSnapshot(
+            log, self.session_id, version, found[-limit:], len(found) <= limit, prune_prefix
+        )
+
+    # --- Reading and writing a branch -------------------------------------------------------------
+
+    async def _all_items(self, log: ThreadLog) -> list[Any]:
         session_id = self.session_id
         known = self._known if self._known and self._known[:2] == (log, session_id) else None
         seen, items = (None, []) if known is None else known[2:]
@@ -161,30 +425,30 @@ class MemalchemySession(Branches):
         items = new if reading.complete else [*items, *new]
         if log is self._log:
             self._known = log, session_id, reading, items
-        return [copied(item) for item in items]
+        return [copy_of(item) for item in items]
 
     async def _append(self, log: ThreadLog, branch: str, given: list[Any]) -> None:
         try:
-            await self._place(log, branch, given)
+            await self._append_to(log, branch, given)
         except NotSerialisable as error:
             try:
                 as_json = json.loads(json.dumps(given))
             except (TypeError, ValueError):
                 raise error from None
-            await self._place(log, branch, as_json)
+            await self._append_to(log, branch, as_json)
 
-    async def _place(self, log: ThreadLog, branch: str, given: list[Any]) -> None:
+    async def _append_to(self, log: ThreadLog, branch: str, given: list[Any]) -> None:
         if branch == MAIN:
             await log.append(self.session_id, given)
             return
         try:
             async with self.db.transaction() as tx:
                 await log.append(self.session_id, given, connection=tx)
-                # Read behind the append, which waits for whoever deletes or clears the branch.
+                # The append waited for whoever deletes or clears the branch, so read only now.
                 state = await self._state(branch, tx)
                 if state != OPEN:
-                    raise _Gone
-        except _Gone:
+                    raise _BranchGone
+        except _BranchGone:
             if state == DELETED:
                 raise ValueError(
                     f"Branch {branch!r} of session {self.session_id!r} was deleted; nothing was "
@@ -193,38 +457,180 @@ class MemalchemySession(Branches):
             self._leave(branch)
             await self._log_of(MAIN).append(self.session_id, given)
 
-    async def _get_compaction_snapshot(
-        self, limit: int, *, prune_prefix: Callable[[TResponseInputItem], bool] | None = None
-    ) -> Snapshot:
-        # The SDK's compaction asks for this by name, and without it replaces whole histories only.
-        log = self._log_of(await self._current(None))
-        version = await log.version(self.session_id)
-        found = await log.tail(self.session_id, limit + 1)
-        return Snapshot(
-            log, self.session_id, version, found[-limit:], len(found) <= limit, prune_prefix
+    async def _create(
+        self, name: str, *, turn: int | None = None, before: int | None = None
+    ) -> str:
+        """Create a branch of the items before a turn or a position, or of all, and go to it."""
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError("Branch name cannot be empty")
+        source = await self._current(None)
+        log, other, target = self._log_of(source), self._log_of(name), branch_namespace(name)
+        taken = ValueError(
+            f"Branch ID {name!r} has already been used in session {self.session_id!r}; "
+            "choose another"
         )
 
+        def opened(known: dict[str, str]) -> dict[str, str]:
+            if name in known:
+                raise taken
+            return known | {name: OPEN}
 
-class _Gone(Exception):
-    """Ends the transaction of an append to a branch that was deleted or cleared."""
+        async def create() -> None:
+            async with self.db.transaction() as tx:
+                end = before if turn is None else await self._position_of(turn, source, tx)
+                if name in (MAIN, source) or await other.tail(self.session_id, 1, connection=tx):
+                    raise taken
+                await self._set_states(opened, tx)
+                last = await log.tail(self.session_id, 1, before=end, connection=tx)
+                if last:
+                    await log.fork(
+                        self.session_id,
+                        last[0].position,
+                        new_thread_id=self.session_id,
+                        namespace=target,
+                        connection=tx,
+                    )
+
+        try:
+            await uninterrupted(create())
+        except Conflict:
+            raise taken from None
+        self._switch(name)
+        return name
+
+    async def _set_states(
+        self, change: Callable[[dict[str, str]], dict[str, str]], tx: HostConnection
+    ) -> None:
+        def changed(item: StoreItem | None) -> dict[str, str]:
+            return change({} if item is None else item.value)
+
+        await self.store.change(BRANCHES, self.session_id, changed, index=False, connection=tx)
+
+    async def _state(self, branch: str, connection: HostConnection | None = None) -> str:
+        known = await self.store.get(BRANCHES, self.session_id, connection=connection)
+        return str((known or {}).get(branch, OPEN))
+
+    async def _current(self, branch_id: str | None) -> str:
+        """Return the branch to which a call refers: *branch_id*, or else the current one.
+
+        That is main, if another object cleared the session meanwhile.
+        """
+        self._check_open()
+        if branch_id is not None:
+            return branch_id
+        branch = self.branch
+        if branch != MAIN and await self._state(branch) == CLEARED:
+            self._leave(branch)
+            return MAIN
+        return branch
+
+    def _leave(self, branch: str) -> None:
+        if self._branch == branch:
+            self._switch(MAIN)
+
+    def _switch(self, branch: str) -> None:
+        self._log = self._new_log(branch)
+        self._branch = branch
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError(
+                f"this {type(self).__name__} is closed; make another one for the same session"
+            )
+
+    def _missing(self, branch: str) -> ValueError:
+        return ValueError(f"Branch {branch!r} does not exist in session {self.session_id!r}")
+
+    def _log_of(self, branch: str) -> ThreadLog:
+        self._check_open()
+        return self._log if branch == self._branch else self._new_log(branch)
+
+    def _new_log(self, branch: str) -> ThreadLog:
+        namespace = branch_namespace(branch)
+        try:
+            # If this namespace were too long, the branch could be written and not cleared.
+            encode_namespace(usage_namespace(self.session_id, branch))
+        except TooLarge as error:
+            raise TooLarge("session_id with a branch", error.size, error.limit) from None
+        return ThreadLog(self.db, namespace=namespace, index_text=self._index_text, ttl=self._ttl)
+
+    async def _turns(self, branch_id: str | None) -> list[dict[str, Any]]:
+        """Return the turns of a branch, each with its whole text."""
+        log = self._log_of(await self._current(branch_id))
+        turns = [entry for entry in await log.range(self.session_id) if is_turn(entry.value)]
+        return [
+            {
+                "turn": number,
+                "content": text_of(entry.value),
+                "full_content": entry.value.get("content", ""),
+                "timestamp": entry.occurred_at,
+                "position": entry.position,
+                "can_branch": True,
+            }
+            for number, entry in enumerate(turns, start=1)
+        ]
+
+    async def _turn_positions(
+        self, branch: str, connection: HostConnection | None = None
+    ) -> list[tuple[int, int]]:
+        """Return the position of the first item, and the number, of each turn."""
+        items = await self._scan(
+            branch, lambda position, item, _: (position, is_turn(item)), connection
+        )
+        positions = [position for position, begins_turn in items if begins_turn]
+        return list(zip(positions, range(1, len(positions) + 1), strict=True))
+
+    async def _position_of(self, turn: int, branch: str, tx: HostConnection) -> int:
+        for position, number in await self._turn_positions(branch, tx):
+            if number == turn:
+                return position
+        raise ValueError(f"Turn {turn} does not contain a user message in branch {branch!r}")
+
+    async def _usage(self, branch: str) -> list[tuple[int, dict[str, Any]]]:
+        """Return the number and the usage of each turn with known usage, in order."""
+        turns = dict(await self._turn_positions(branch))
+        namespace = usage_namespace(self.session_id, branch)
+        items = await self.store.list_items(namespace, order="key", limit=NO_LIMIT)
+        by_turn = ((turns.get(int(item.key)), item.value) for item in items)
+        return [(number, usage) for number, usage in by_turn if number is not None]
+
+    async def _items_by_turn(self, branch_id: str | None) -> list[tuple[int, Any]]:
+        number, found = 0, []
+        for item in await self._scan(await self._current(branch_id), lambda _, item, __: item):
+            number += is_turn(item)
+            found.append((number, item))
+        return found
+
+    async def _scan(
+        self,
+        branch: str,
+        make: Callable[[int, Any, int], Any],
+        connection: HostConnection | None = None,
+    ) -> list[Any]:
+        log = self._log_of(branch)
+        _, found = await log.scan(self.session_id, make, connection=connection)
+        return found
+
+
+class _BranchGone(Exception):
+    """Rolls back an append to a branch that was deleted or cleared."""
 
 
 @dataclass(frozen=True)
 class _Closing:
-    """What is left to do for who awaits a `close`."""
+    """Closes connections if it is awaited; the SDK's ``close`` may be called without ``await``."""
 
-    db: Database | None
+    close: Callable[[], Awaitable[None]]
 
     def __await__(self) -> Generator[Any, Any, None]:
-        if self.db is not None:
-            yield from self.db.close().__await__()
+        return self.close().__await__()
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """The newest items as they were at a version of the log, for the SDK's compaction.
+class CompactionSnapshot:
+    """The newest items of a session as of a version of its log, for the SDK's compaction.
 
-    It is what the SDK calls so: ``items``, whether they are ``complete``, and `replace_suffix`.
+    The SDK uses ``items``, ``complete`` (there are no older items) and `replace_suffix`.
     """
 
     log: ThreadLog
@@ -240,14 +646,14 @@ class Snapshot:
         return [entry.value for entry in self.entries]
 
     async def replace_suffix(self, start: int, output: list[TResponseInputItem]) -> bool:
-        """Put *output* in place of ``items[start:]``; whether nobody wrote to the log meanwhile.
+        """Replace ``items[start:]`` by *output*; return ``False`` if the log has changed meanwhile.
 
-        With it the items that ``prune_prefix`` names go from the beginning of the log.
+        The items at the beginning of the log for which ``prune_prefix`` is true are removed, too.
         """
         if not self.entries[start:]:
             return False
         try:
-            await settled(self._replace(self.entries[start].position, output))
+            await uninterrupted(self._replace(self.entries[start].position, output))
         except (Conflict, ThreadDeleted):
             return False
         return True
@@ -264,14 +670,14 @@ class Snapshot:
             )
             while self.prune_prefix is not None:
                 page = await log.range(session_id, before=first, limit=200, connection=tx)
-                gone = []
+                pruned = []
                 for entry in page:
                     if not self.prune_prefix(entry.value):
                         break
-                    gone.append(entry.position)
-                if gone:
-                    await log.remove(session_id, gone, connection=tx)
-                if len(gone) < len(page) or not page:
+                    pruned.append(entry.position)
+                if pruned:
+                    await log.remove(session_id, pruned, connection=tx)
+                if len(pruned) < len(page) or not page:
                     break
 
 
@@ -287,3 +693,7 @@ def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings
 def _plain(item: Any) -> Any:
     dump = getattr(item, "model_dump", None)
     return item if dump is None else dump(exclude_unset=True)
+
+
+def _preview(text: str) -> str:
+    return text if len(text) <= MAX_PREVIEW else f"{text[:MAX_PREVIEW]}..."

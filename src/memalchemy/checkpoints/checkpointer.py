@@ -1,0 +1,1342 @@
+"""`Checkpointer`: an agent's states over time, with history, branches, search and retention.
+
+The modules beside this one hold the statements and programs: ``save``, ``load``, ``listing``,
+``retention``, ``rewrite``, ``erase``, ``export``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from os import PathLike
+from typing import Any, Literal
+
+from sqlalchemy import Executable
+
+from memalchemy.checkpoints import diff, erase, export, listing, load, rewrite
+from memalchemy.checkpoints.retention import TOMBSTONE_LIFE, RetentionRun, Watch, retention_binds
+from memalchemy.checkpoints.save import Request, Saver, encode_off_loop, put_writes
+from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH, RADIX, Tip
+from memalchemy.checkpoints.tip_cache import TipCache
+from memalchemy.codec import values
+from memalchemy.codec.search_text import query_terms, snippet
+from memalchemy.contracts import (
+    UNSET,
+    CheckpointerCapabilities,
+    CheckpointInfo,
+    Diff,
+    LogInfo,
+    PendingWrite,
+    Retention,
+    Seconds,
+    Snapshot,
+    Unset,
+    check_flag,
+    check_limit,
+    check_query,
+    check_time,
+    to_lifetime,
+)
+from memalchemy.database import (
+    READ,
+    READ_REPLICA,
+    WRITE,
+    WRITE_ROWS,
+    Database,
+    HostConnection,
+    check_database,
+    off_loop,
+)
+from memalchemy.dialects import namespace_binds
+from memalchemy.errors import InvalidArgument, NotFound
+from memalchemy.events import operation
+from memalchemy.filters import Filter
+from memalchemy.keys import (
+    check_list,
+    check_name,
+    check_namespace,
+    check_thread_id,
+    decode_namespace,
+    encode_id,
+    encode_namespace,
+    fork_of,
+    new_checkpoint_id,
+)
+from memalchemy.log import (
+    Log,
+    copy_log,
+    delete_checkpoint,
+    delete_checkpoints,
+    delete_log,
+    delete_thread,
+    pending_writes,
+)
+from memalchemy.log.listing import ThreadIds, list_below, list_logs_of_thread, logs
+from memalchemy.log.scan import PAGE, ask, scan
+from memalchemy.log.tables import key_range
+from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
+from memalchemy.metadata import check_metadata, kind_of
+from memalchemy.search.text import find_checkpoints
+from memalchemy.statements import Program
+
+STATES = 20
+"""States that are rebuilt together, at most."""
+
+
+class Checkpointer:
+    """Keep every state that an agent saves, and give any of them back.
+
+    A thread's checkpoints are ordered by the position they were saved at, never by a clock. Each
+    save is whole or absent. A plain save appends to the newest checkpoint and never conflicts.
+
+    Args:
+        db: where to keep them.
+        namespace: keeps several uses of one thread id apart; deleting a thread deletes them all.
+        state_type: what `load` builds: a pydantic model, or a class with ``from_checkpoint``;
+            without it, `load` returns the stored mapping.
+        index_text: make what each step adds findable with `search`; of an encrypted database, if
+            it may hold readable words. Names of top-level keys: what it adds to these alone.
+        retention: rules that every save keeps, without another round trip.
+        ttl: how long a thread lives after its last save, in seconds or as a timedelta.
+        max_chain_depth: saves between full snapshots, at most.
+        compression_level: zstd's, 1 to 19.
+        radix: how many saves in a row are each stored as what differs from the one before, 2 to 64.
+            With 2 a load reads the fewest rows, some eight; with 32 up to some forty, and a history
+            takes down to half of the bytes.
+
+    Every method takes ``connection=``, an `AsyncConnection` or `AsyncSession` of the host: the work
+    is then part of the host's transaction, sees its own writes, and is gone after a rollback.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    db: Database
+    namespace: tuple[str, ...]
+
+    deletes_single_checkpoints = True
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        namespace: Iterable[str] = (),
+        state_type: Any | None = None,
+        index_text: bool | Iterable[str] = True,
+        retention: Retention | None = None,
+        ttl: Seconds | None = None,
+        max_chain_depth: int = MAX_CHAIN_DEPTH,
+        compression_level: int = 3,
+        radix: int = RADIX,
+    ) -> None:
+        if not 1 <= compression_level <= 19:
+            raise ValueError(f"compression_level is 1 to 19, not {compression_level}")
+        if not 2 <= radix <= 64:
+            raise ValueError(f"radix is 2 to 64, not {radix}")
+        if max_chain_depth < 1:
+            raise ValueError(f"max_chain_depth is at least 1, not {max_chain_depth}")
+        if retention is not None and not isinstance(retention, Retention):
+            given = type(retention).__name__
+            raise TypeError(f"retention is a Retention, as Retention(keep_last=10), not {given}")
+        self.db = check_database(db, self)
+        self.namespace = check_namespace(namespace)
+        self._path = encode_namespace(self.namespace)
+        self._cache = TipCache.of(db)
+        self._state_type = check_state_type(state_type)
+        self._ttl = None if ttl is None else to_lifetime(ttl)
+        self._compression_level = compression_level
+        self._max_chain_depth = max_chain_depth
+        self._saver = Saver(
+            db,
+            self._cache,
+            _check_indexed(index_text),
+            retention,
+            max_chain_depth,
+            compression_level,
+            radix,
+        )
+
+    def __repr__(self) -> str:
+        return f"Checkpointer({self.db!r}, namespace={self.namespace!r})"
+
+    @property
+    def capabilities(self) -> CheckpointerCapabilities:
+        """What it can do: everything, but `search` where no word may be stored readable."""
+        return CheckpointerCapabilities(
+            search=self.db.keyring.is_readable("text"),
+            metadata_query=True,
+            vacuum=True,
+            branching=True,
+            ttl=True,
+            list_threads=True,
+            list_with_metadata=True,
+            persistent_checkpoint_ids=True,
+        )
+
+    async def close(self) -> None:
+        """Nothing to do: connections are the database's. Part of the contract."""
+
+    # --- States -----------------------------------------------------------------------------------
+
+    async def save(
+        self,
+        state: Any,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        parent_id: str | None = None,
+        expected_parent: str | Unset | None = UNSET,
+        lineage: str | Unset | None = UNSET,
+        rests_on_parent: bool = False,
+        run_id: str | None = None,
+        occurred_at: datetime | None = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> str:
+        """Save *state* as the newest checkpoint of the thread; return its id.
+
+        Args:
+            state: a mapping, a pydantic model, or an object with ``to_checkpoint()``; see
+                `memalchemy.codec.values` for the values it may hold.
+            thread_id: any text of up to 255 characters.
+            checkpoint_id: made up if not given. One that exists is replaced and becomes the
+                newest; what was built on its old state still loads.
+            metadata: small JSON, for `query_by_metadata` and listings.
+            parent_id: branch off this checkpoint instead of the newest.
+            expected_parent: raise `Conflict` unless this is the newest checkpoint (``None``:
+                unless there is none). The check and the save are one.
+            lineage: record this as its parent, whether it is there or not (``None``: it has none),
+                for a host that keeps track of that itself; the state is appended to the newest.
+            rests_on_parent: the state is incomplete without its parent, which *parent_id* or
+                *lineage* names and which has to be there: without its state, its pending writes,
+                or what it rests on in turn. Neither retention nor a deletion removes a checkpoint
+                that one that stays rests on.
+            run_id: what made it, for `delete_runs`.
+            occurred_at: when the step happened, an aware datetime, for an import of what happened
+                earlier; now, if not given. ``older_than`` of retention goes by it.
+            ttl: in place of the checkpointer's own. The last save counts: after one without any,
+                the thread does not expire.
+
+        Raises:
+            NotSerialisable, TooLarge: the state or metadata cannot be stored; nothing was written.
+            Conflict: *expected_parent* is not the newest.
+            ThreadDeleted: a parent was named and the thread has been deleted since.
+            NotFound: *parent_id* is not there, or a parent that the state rests on.
+            ValueError: *parent_id* and *lineage* were given, or *rests_on_parent* and neither;
+                *occurred_at* has no time zone.
+
+        What is saved is *state* as it is when the call begins to run: changing it while the call
+        waits changes nothing.
+        """
+        log = self._log(thread_id)
+        if checkpoint_id:
+            check_name(checkpoint_id, "checkpoint_id")
+        else:
+            checkpoint_id = new_checkpoint_id()
+        named = {"parent_id": parent_id, "expected_parent": expected_parent}
+        for name, value in (named | {"lineage": lineage, "run_id": run_id}).items():
+            if isinstance(value, str):
+                check_name(value, name)
+        if parent_id is not None and lineage is not UNSET:
+            raise ValueError("give parent_id= to branch off it, or lineage= to record it; not both")
+        if occurred_at is not None:
+            check_time(occurred_at, "occurred_at=")
+        named_parent = lineage if isinstance(lineage, str) else parent_id
+        if rests_on_parent and named_parent is None:
+            raise ValueError("rests_on_parent= needs the parent: give parent_id= or lineage=")
+        checked = check_metadata(metadata)
+        mapping, fallback = await self._mapping_of(state, thread_id, connection)
+        life = self._ttl if ttl is None else to_lifetime(ttl)
+        if checkpoint_id in (parent_id, lineage):
+            raise InvalidArgument("a checkpoint cannot be its own parent")
+        cached = self._cache.get(log) if connection is None else None
+        now = datetime.now(UTC)
+        request = Request(
+            log=log,
+            checkpoint_id=checkpoint_id,
+            state=mapping,
+            encoded=await encode_off_loop(mapping, fallback, cached),
+            metadata=checked,
+            parent_id=parent_id,
+            lineage=lineage,
+            run_id=run_id,
+            expected_parent=expected_parent,
+            rests_on=named_parent if rests_on_parent else None,
+            now=now,
+            occurred_at=now if occurred_at is None else occurred_at,
+            expires_at=None if life is None else now + life,
+        )
+        with operation("checkpoint.save", **self._about(thread_id, checkpoint_id)) as event:
+            await self._saver.save(request, connection, event)
+        return checkpoint_id
+
+    async def load(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> Any:
+        """The state of a checkpoint, the newest without an id; ``None`` if there is none.
+
+        One round trip. Every call builds new objects. It reads its own writes: not from a replica,
+        unless the checkpointer is on ``db.replica()``.
+
+        Raises:
+            Corrupt: what is stored does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
+        """
+        log = self._log(thread_id)
+        _check_optional(checkpoint_id)
+        now = datetime.now(UTC)
+        with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
+            found = await self.db.run(
+                partial(load.load_chain, self.db.dialect, log, checkpoint_id, now),
+                READ,
+                decode=self._decoding(log),
+                connection=connection,
+                event=event,
+            )
+            if found is None:
+                return None
+            rebuilt, state = found
+            event.payload_bytes = sum(len(link.payload) for link in rebuilt.links)
+            event.checkpoint_id = rebuilt.checkpoint_id
+            event.state_bytes = values.state_size(rebuilt.parts())
+            if checkpoint_id is None and connection is None and not self.db.read_only:
+                self._cache.put(log, rebuilt)
+        return from_mapping(state, self._state_type)
+
+    async def diff(
+        self, thread_id: str, a: str, b: str, *, connection: HostConnection | None = None
+    ) -> Diff:
+        """What changed from checkpoint *a* to *b*, as JSON pointers.
+
+        Raises:
+            NotFound: one of them is not there.
+        """
+        plain = Checkpointer(self.db, namespace=self.namespace)
+        states = []
+        for checkpoint_id in (a, b):
+            state = await plain.load(thread_id, checkpoint_id, connection=connection)
+            if state is None:
+                raise _missing(thread_id, checkpoint_id)
+            states.append(state)
+        return diff.diff(*states)
+
+    async def _mapping_of(
+        self, state: Any, thread_id: str, connection: HostConnection | None
+    ) -> tuple[Mapping[str, Any], Fallback | None]:
+        """Give the mapping that `save` stores; a subclass with rules of its own overrides this."""
+        return to_mapping(state)
+
+    # --- Listing ----------------------------------------------------------------------------------
+
+    async def exists(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Whether the checkpoint is there; without an id, whether the thread has any."""
+        return await self._info(thread_id, checkpoint_id, connection) is not None
+
+    async def list_checkpoints(
+        self, thread_id: str, limit: int = 10, *, connection: HostConnection | None = None
+    ) -> list[str]:
+        """The ids of the thread's checkpoints, newest first, at most *limit*."""
+        log, limit = self._log(thread_id), check_limit(limit)
+        statement = listing.list_names(self.db.dialect, before=False)
+        binds = log.binds() | {"p_limit": limit}
+        rows = await ask(self.db, statement, binds, connection, stale=True)
+        return [row.checkpoint_id for row in rows]
+
+    async def history(
+        self,
+        thread_id: str | None,
+        *,
+        limit: int | None = None,
+        before: str | None = None,
+        below: bool = False,
+        order: Literal["position", "id"] = "position",
+        connection: HostConnection | None = None,
+    ) -> AsyncIterator[CheckpointInfo]:
+        """The thread's checkpoints, newest first; those older than checkpoint *before*, if given.
+
+        Reads no payload, in pages of 500; a checkpoint deleted meanwhile may be missing.
+
+        Args:
+            order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
+                for hosts whose ids are in order of time; *before* may be any id then, and a
+                *thread_id* of ``None`` is all threads of the namespace.
+            below: in the namespaces under this one, too; in the order of ids only.
+
+        Raises:
+            NotFound: in the order of positions, *before* is not there.
+        """
+        left = None if limit is None else check_limit(limit)
+        if order not in ("position", "id"):
+            raise ValueError(f"order is 'position' or 'id', not {order!r}")
+        if order == "position" and (thread_id is None or check_flag(below, "below")):
+            raise ValueError("several logs have no order of positions: give order='id'")
+        if order == "position":
+            assert thread_id is not None
+            pages = await self._by_position(thread_id, before, left, connection)
+        else:
+            pages = self._by_id(thread_id, before, below, connection)
+        async with aclosing(pages):
+            async for rows in pages:
+                for row in rows[:left]:
+                    yield listing.info(row)
+                left = None if left is None else left - len(rows)
+                if left is not None and left <= 0:
+                    return
+
+    async def _by_position(
+        self,
+        thread_id: str,
+        before: str | None,
+        limit: int | None,
+        connection: HostConnection | None,
+    ) -> Any:
+        d, binds = self.db.dialect, self._log(thread_id).binds()
+        at = None
+        if before is not None:
+            at = (await self._needed(thread_id, before, connection)).seq
+        return scan(
+            self.db,
+            lambda after: listing.list_names(d, before=after or at is not None),
+            binds | {"p_before": at},
+            lambda last: {"p_before": last.seq},
+            connection,
+            size=PAGE if limit is None else min(limit, PAGE),
+            stale=True,
+        )
+
+    def _by_id(
+        self,
+        thread_id: str | None,
+        before: str | None,
+        below: bool,
+        connection: HostConnection | None,
+    ) -> Any:
+        _check_optional(before)
+        if thread_id is None:
+            scope = "tenant" if below else "namespace"
+        else:
+            scope = "thread" if below else "log"
+        binds = self._reaching(below) | {"p_until": before}
+        if thread_id is not None:
+            log = self._log(thread_id)
+            binds |= log.binds() | {"k_thread_id": log.thread_id}
+        return scan(
+            self.db,
+            lambda after: listing.list_by_id(
+                self.db.dialect, scope=scope, until=before is not None, after=after
+            ),
+            binds,
+            ("checkpoint_id", "thread_id", "namespace"),
+            connection,
+        )
+
+    async def get_metadata(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[str, Any] | None:
+        """What is known of a checkpoint without its state, the newest without an id.
+
+        Keys: those of `CheckpointInfo`.
+        """
+        info = await self._info(thread_id, checkpoint_id, connection)
+        return None if info is None else info.as_dict()
+
+    async def query_by_metadata(
+        self,
+        key: str,
+        value: Any,
+        limit: int = 100,
+        *,
+        data: bool = False,
+        connection: HostConnection | None = None,
+    ) -> list[dict[str, Any]]:
+        """Checkpoints whose metadata has *value* under *key*, newest first, as `get_metadata`.
+
+        Numbers compare as numbers and booleans as booleans. Any key; answered by an index, but on
+        Oracle, which has none over keys that are not known beforehand. With *data* each has its
+        state under ``data``, as it is stored: one more read for each.
+        """
+        ((key, value),) = check_metadata({key: value}).items()
+        kind = kind_of(value)
+        d = self.db.dialect
+        statement = listing.list_by_metadata(d, kind=kind)
+        found = await self._listed(
+            statement, limit, connection, d.statements.json_equals_binds(key, value, kind)
+        )
+        return await self._with_data(found, connection) if data else found
+
+    async def list_with_metadata(
+        self, limit: int = 100, *, connection: HostConnection | None = None
+    ) -> list[dict[str, Any]]:
+        """The newest checkpoints over all threads, as `get_metadata`, newest first."""
+        return await self._listed(listing.list_newest(self.db.dialect), limit, connection)
+
+    async def list_threads(
+        self,
+        limit: int = 100,
+        pattern: str = "*",
+        *,
+        offset: int = 0,
+        connection: HostConnection | None = None,
+    ) -> list[str]:
+        """The ids of threads with a checkpoint, most recently written to first.
+
+        *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``. *offset*
+        leaves out as many of the first; a thread that is saved meanwhile moves to the front.
+        """
+        found = ThreadIds(self.db, self._path, "checkpoints", pattern)
+        limit, offset = check_limit(limit), check_limit(offset, "offset")
+        return (await found.first(limit + offset, connection))[offset:]
+
+    async def count_threads(
+        self, pattern: str = "*", *, connection: HostConnection | None = None
+    ) -> int:
+        """How many threads with a checkpoint there are, whose ids match the glob."""
+        found = ThreadIds(self.db, self._path, "checkpoints", pattern)
+        return await found.count(connection)
+
+    async def list_logs(
+        self,
+        thread_id: str | None = None,
+        *,
+        limit: int = 100,
+        pattern: str = "*",
+        below: bool = False,
+        connection: HostConnection | None = None,
+    ) -> list[LogInfo]:
+        """Logs with a checkpoint or an entry, most recently written first, and what each holds.
+
+        Of all threads, those whose whole id matches a glob as in `list_threads`, or one thread. A
+        log is a thread in one namespace: this one's, with *below* also those under it. Under the
+        root lie all: those of frameworks, conversations, event logs.
+        """
+        return await logs(
+            self.db,
+            self._path,
+            None if thread_id is None else check_thread_id(thread_id),
+            below=check_flag(below, "below"),
+            pattern=pattern,
+            limit=check_limit(limit),
+            connection=connection,
+        )
+
+    async def namespaces(
+        self, thread_id: str, *, connection: HostConnection | None = None
+    ) -> list[tuple[str, ...]]:
+        """This namespace and those below it that the thread has a checkpoint in."""
+        binds = self._reaching() | {"k_thread_id": check_thread_id(thread_id)}
+        rows = await ask(self.db, list_below(self.db.dialect), binds, connection)
+        return [
+            decode_namespace(row.namespace)
+            for row in rows
+            if row.deleted_at is None and row.head_id is not None
+        ]
+
+    async def get_storage_stats(
+        self, thread_id: str, *, connection: HostConnection | None = None
+    ) -> dict[str, Any]:
+        """What a thread takes: total_checkpoints, total_size (bytes of every state whole),
+        compressed_size (bytes stored), compression_ratio (total_size over compressed_size, 1.0 if
+        there is nothing), full_checkpoints, delta_checkpoints.
+        """
+        binds = self._log(thread_id).binds()
+        rows = await ask(self.db, listing.measure(self.db.dialect), binds, connection, stale=True)
+        count, raw, stored, full = tuple(rows[0])
+        return {
+            "total_checkpoints": count,
+            "total_size": int(raw),
+            "compressed_size": int(stored),
+            "compression_ratio": float(raw) / float(stored) if stored else 1.0,
+            "full_checkpoints": int(full),
+            "delta_checkpoints": count - int(full),
+        }
+
+    # --- Search -----------------------------------------------------------------------------------
+
+    async def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        below: bool = False,
+        data: bool = False,
+        connection: HostConnection | None = None,
+    ) -> list[dict[str, Any]]:
+        """Checkpoints whose step added words of *query*, best first.
+
+        As `get_metadata`, with ``score`` (0..1: of the best, the share of the query it holds, rare
+        words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
+        not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
+        operator. A query without words finds nothing. With *below* in the namespaces under this
+        one, too, in one ranking: `Checkpointer(db).search(…, below=True)` finds what any framework
+        has saved. With *data* each has its state under ``data``, as it is stored: one more read for
+        each.
+
+        Raises:
+            CapabilityMissing: the database is encrypted, and holds no readable words;
+                ``capability`` is ``search``.
+        """
+        limit, below = check_limit(limit), check_flag(below, "below")
+        self.db.keyring.check_readable("text", "a search")
+        terms = query_terms(check_query(query))
+        if not terms or not limit:
+            return []
+        d = self.db.dialect
+        binds = namespace_binds(self.db.tenant, self._path, below) | {
+            **d.text.log_scope_binds(self.db.tenant),
+            "terms": d.text.terms(terms),
+            "p_terms": len(terms),
+            "p_now": datetime.now(UTC),
+        }
+        with operation("checkpoint.search", tenant=self.db.tenant) as event:
+            best = await self.db.run(
+                lambda: find_checkpoints(d, terms, binds, below, limit),
+                READ_REPLICA,
+                connection=connection,
+                event=event,
+            )
+        found = [
+            listing.info(row).as_dict()
+            | {"score": score, "snippet": snippet(row.search_text, terms)}
+            for score, row in best
+        ]
+        return await self._with_data(found, connection) if data else found
+
+    async def search_data(
+        self,
+        path: str,
+        value: Any,
+        limit: int = 100,
+        *,
+        among: int | None = 1000,
+        connection: HostConnection | None = None,
+    ) -> list[dict[str, Any]]:
+        """Threads whose newest state has *value* under *path*, most recently saved first.
+
+        Each as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it is
+        stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
+        values are equal as in `memalchemy.filters`. No index serves this: the newest states of the
+        *among* threads saved last are read, one read for each, and a thread beyond them is not
+        found; ``among=None`` reads those of all. What is asked often belongs into the metadata of
+        a save, where `query_by_metadata` finds it by an index.
+
+        Raises:
+            Corrupt: a stored state that was read does not match its checksum.
+        """
+        limit = check_limit(limit)
+        left = None if among is None else check_limit(among, "among")
+        wanted = Filter.parse({"$value": {_pointer(path): {"$eq": value}}})
+        assert wanted is not None
+        found: list[dict[str, Any]] = []
+        threads = ThreadIds(self.db, self._path, "checkpoints", "*")
+        with operation("checkpoint.search", tenant=self.db.tenant):
+            async with aclosing(threads.pages(connection)) as pages:
+                async for rows in pages:
+                    for row in rows:
+                        if len(found) == limit or left == 0:
+                            return found
+                        left = None if left is None else left - 1
+                        found += await self._newest_if(wanted, row.thread_id, connection)
+        return found
+
+    # --- Branches and copies ----------------------------------------------------------------------
+
+    async def fork(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        new_thread_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> str:
+        """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
+
+        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is
+        cut off to fit). The two share nothing afterwards.
+
+        Raises:
+            NotFound: the checkpoint is not there.
+            Conflict: the new thread holds something already.
+            ValueError: the new thread is the old one.
+        """
+        with operation("checkpoint.fork", **self._about(thread_id, checkpoint_id)) as event:
+            info = await self._needed(thread_id, checkpoint_id, connection)
+            target = new_thread_id
+            if target is None:
+                target = fork_of(thread_id)
+            if target == thread_id:
+                raise InvalidArgument("a fork needs a thread id of its own")
+            event.checkpoint_id, event.details["to"] = info.checkpoint_id, target
+            source, to, now = self._log(thread_id), self._log(target), datetime.now(UTC)
+            self._cache.drop(to)
+            copied = await self.db.run(
+                lambda: copy_log(
+                    self.db.dialect, source, to, now, checkpoint_id=info.checkpoint_id
+                ),
+                WRITE_ROWS,
+                connection=connection,
+                event=event,
+            )
+            if not copied:
+                raise _missing(thread_id, info.checkpoint_id)
+        return target
+
+    async def copy_thread(
+        self,
+        source_thread_id: str,
+        dest_thread_id: str,
+        *,
+        all_namespaces: bool = True,
+        below: bool = False,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
+
+        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
+        is this namespace's alone, and with *below* this one's and those under it.
+
+        Raises:
+            Conflict: the target holds something already; nothing was changed.
+        """
+        source, target = self._log(source_thread_id), self._log(dest_thread_id)
+        if source == target:
+            raise InvalidArgument("a thread cannot be copied onto itself")
+        now = datetime.now(UTC)
+        scope = "below" if below else "all" if all_namespaces else "own"
+        self._cache.drop_thread(target.tenant, dest_thread_id)
+        with operation("checkpoint.copy", **self._about(source_thread_id, None)) as event:
+            event.details["to"] = dest_thread_id
+            return await self.db.run(
+                partial(self._copy_logs, source, target, scope, now),
+                WRITE_ROWS,
+                connection=connection,
+                event=event,
+            )
+
+    # --- Pending writes ---------------------------------------------------------------------------
+
+    async def put_writes(
+        self,
+        writes: Sequence[tuple[str, Any]],
+        thread_id: str,
+        checkpoint_id: str,
+        task_id: str,
+        *,
+        task_path: str = "",
+        indexes: Sequence[int] | None = None,
+        overwrite: bool = False,
+        made_at: datetime | None = None,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """Keep what a task wrote for the step after a checkpoint, which may be saved later.
+
+        One round trip on PostgreSQL. The writes live as long as their checkpoint.
+
+        Args:
+            writes: pairs of a channel and a value.
+            indexes: the place of each among the task's writes; 0, 1, …, if not given. Of writes in
+                the same place the first stays, unless a later call is to *overwrite*; in a place
+                below 0 the last.
+            made_at: when the checkpoint came to be. One from after the thread's deletion belongs to
+                its next life: the write is kept, and seen once a checkpoint has begun that.
+
+        Raises:
+            NotSerialisable, TooLarge: a value cannot be stored; nothing was written.
+            ThreadDeleted: the thread has been deleted.
+        """
+        log = self._log(thread_id)
+        check_name(checkpoint_id, "checkpoint_id")
+        given = [(channel, value) for channel, value in check_list(writes, "writes")]
+        places = list(range(len(given))) if indexes is None else check_list(indexes, "indexes")
+        if len(places) != len(given):
+            raise ValueError(f"indexes= has {len(places)} places for {len(given)} writes")
+        if made_at is not None:
+            check_time(made_at, "made_at=")
+        if not given:
+            return
+        content = [(place, *write) for place, write in zip(places, given, strict=True)]
+        with operation("checkpoint.write", **self._about(thread_id, checkpoint_id)) as event:
+            await put_writes(
+                self.db,
+                log,
+                checkpoint_id,
+                (task_id, task_path, content),
+                overwrite=overwrite,
+                made_at=made_at,
+                ttl=self._ttl,
+                connection=connection,
+                event=event,
+            )
+
+    async def get_writes(
+        self, thread_id: str, checkpoint_id: str, *, connection: HostConnection | None = None
+    ) -> list[PendingWrite]:
+        """What was written for the step after a checkpoint, by (task_path, task_id, index)."""
+        log = self._log(thread_id)
+        check_name(checkpoint_id, "checkpoint_id")
+        binds = log.binds() | {"p_checkpoint_id": checkpoint_id} | key_range(checkpoint_id)
+        rows = await ask(self.db, pending_writes.read_writes(self.db.dialect), binds, connection)
+        return load.decode_writes(rows, self.db.keyring)
+
+    async def snapshot(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        newest_by: str = "position",
+        connection: HostConnection | None = None,
+    ) -> Snapshot | None:
+        """A checkpoint with its state and its pending writes, in one round trip; ``None`` if it is
+        not there.
+
+        Args:
+            newest_by: without a *checkpoint_id*: the last saved (``"position"``), or the one of the
+                highest id (``"id"``), for hosts whose ids are in order of time.
+
+        Raises:
+            Corrupt, KeyMissing, NotEncrypted: as `Checkpointer.load`.
+        """
+        log = self._log(thread_id)
+        _check_optional(checkpoint_id)
+        if newest_by not in ("position", "id"):
+            raise ValueError(f"newest_by is 'position' or 'id', not {newest_by!r}")
+        now, d = datetime.now(UTC), self.db.dialect
+        known = self._cache.get(log) if connection is None else None
+        with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
+            made = await self.db.run(
+                partial(load.load_snapshot, d, log, checkpoint_id, newest_by, now),
+                READ,
+                decode=load.decoding_snapshot(log, self.db.keyring, known),
+                connection=connection,
+                event=event,
+            )
+            if made is None:
+                return None
+            tip, found = made
+            event.checkpoint_id = found.checkpoint_id
+            if checkpoint_id is None and connection is None and not self.db.read_only:
+                self._cache.put(log, tip)
+        if checkpoint_id is None and pending_writes.is_hashed(found.checkpoint_id):
+            late = await self.get_writes(thread_id, found.checkpoint_id, connection=connection)
+            found.writes.extend(late)
+        return found
+
+    async def snapshots(
+        self,
+        thread_id: str,
+        checkpoint_ids: Sequence[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> AsyncIterator[Snapshot]:
+        """Some checkpoints as `snapshot` gives them, in this order, without those that are gone.
+
+        Two round trips for each 20.
+        """
+        log, d = self._log(thread_id), self.db.dialect
+        ids = check_list(checkpoint_ids, "checkpoint_ids")
+        for first in range(0, len(ids), STATES):
+            some = ids[first : first + STATES]
+            rows: list[Any] = []
+            writes: list[Any] = []
+            for listed in d.statements.list_batches("p_keys", [(encode_id(one),) for one in some]):
+                rows += await ask(self.db, load.read_states(d), log.binds() | listed, connection)
+            statement = pending_writes.read_writes_listed(d)
+            for listed in pending_writes.listed_ranges(d, some):
+                writes += await ask(self.db, statement, log.binds() | listed, connection)
+            decode = partial(load.decode_snapshots, rows, writes, self.db.keyring)
+            found = await off_loop(sum(len(row.payload) for row in rows), decode)
+            for one in some:
+                snapshot = found.get(one)
+                if snapshot is None:  # saved anew meanwhile, or gone
+                    snapshot = await self.snapshot(thread_id, one, connection=connection)
+                if snapshot is not None:
+                    yield snapshot
+
+    def remembered(self, thread_id: str, checkpoint_id: str, keys: Iterable[str]) -> dict[str, Any]:
+        """Those of *keys* that this process remembers of a checkpoint's state, without asking the
+        database: of the newest of a thread that it has saved or loaded, or of none.
+        """
+        wanted = check_list(keys, "keys")
+        tip = self._cache.get(self._log(thread_id))
+        held = None if tip is None else tip.links[-1].parts
+        if tip is None or held is None or tip.checkpoint_id != checkpoint_id:
+            return {}
+        return {key: values.decode_value(held[key]) for key in wanted if key in held}
+
+    async def find_runs(
+        self, run_ids: Iterable[str], *, connection: HostConnection | None = None
+    ) -> dict[tuple[str, tuple[str, ...]], list[str]]:
+        """The checkpoints saved with one of *run_ids*, in this namespace and below it: their ids by
+        thread and namespace.
+        """
+        d = self.db.dialect
+        found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        given = check_list(run_ids, "run_ids")
+        ids = [(encode_id(check_name(one, "run_id")),) for one in given]
+        for listed in d.statements.list_batches("p_keys", ids):
+            binds = self._reaching() | listed
+            for row in await ask(self.db, listing.list_runs(d), binds, connection):
+                log = row.thread_id, decode_namespace(row.namespace)
+                found.setdefault(log, []).append(row.checkpoint_id)
+        return found
+
+    # --- Deleting ---------------------------------------------------------------------------------
+
+    async def delete(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        superseded: bool = False,
+        all_namespaces: bool = True,
+        below: bool = False,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
+
+        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
+        is this namespace's, with its checkpoints and entries, and with *below* this one's and
+        those under it.
+
+        A checkpoint that another rests on (see `save`) is not deleted before that one.
+
+        A deleted checkpoint's state stays in the database, without a name, while others are stored
+        as differences from it; `rewrite` ends that. The words that it was found by go with it,
+        unless it is *superseded*, a mere step on the way to the next one of the thread: then that
+        one is found by them.
+
+        Raises:
+            Conflict: another checkpoint rests on this one; nothing was deleted.
+        """
+        _check_optional(checkpoint_id)
+        log, d, now = self._log(thread_id), self.db.dialect, datetime.now(UTC)
+        with operation("checkpoint.delete", **self._about(thread_id, checkpoint_id)) as event:
+            if checkpoint_id is None:
+                self._cache.drop_thread(log.tenant, thread_id)
+                scope = "below" if below else "all" if all_namespaces else "own"
+                program = partial(self._delete_logs, log, scope, now)
+            else:
+                self._cache.drop(log)
+                program = partial(
+                    delete_checkpoint, d, log, checkpoint_id, now, superseded=superseded
+                )
+            return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
+
+    async def delete_checkpoints(
+        self,
+        thread_id: str,
+        checkpoint_ids: Iterable[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Delete some checkpoints with their writes, in one transaction; how many were there.
+
+        Those that others rest on (see `Checkpointer.save`) stay.
+        """
+        given = check_list(checkpoint_ids, "checkpoint_ids")
+        ids = [check_name(one, "checkpoint_id") for one in given]
+        log, now = self._log(thread_id), datetime.now(UTC)
+        if not ids:
+            return 0
+        self._cache.drop(log)
+        with operation("checkpoint.delete", **self._about(thread_id, None)) as event:
+            return await self.db.run(
+                partial(delete_checkpoints, self.db.dialect, log, ids, now),
+                WRITE_ROWS,
+                connection=connection,
+                event=event,
+            )
+
+    async def prune(
+        self,
+        thread_id: str | None = None,
+        *,
+        keep_last: int | None = None,
+        keep_every: int | None = None,
+        older_than: Seconds | None = None,
+        all_namespaces: bool = False,
+        dry_run: bool = False,
+        progress: Watch | None = None,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Delete checkpoints that every given rule lets go (see `Retention`); how bulk_delete.
+
+        Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
+        thread always stays, and so do states, without a name, that kept ones are built on.
+
+        Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
+        thread that somebody is saving into is passed over and tried again at the end, for some two
+        seconds; then it is left, and `Progress.busy` says so. One thread, by its name, is waited
+        for. Interrupted, run it again: it goes on where something is left.
+
+        Args:
+            dry_run: count what would go, exactly, reading only.
+            progress: called after every batch.
+        """
+        rules = Retention(keep_last, keep_every, older_than)
+        now = datetime.now(UTC)
+        values = retention_binds(rules, now) | {"p_now": now}
+        scope, within = self._scope(thread_id, all_namespaces)
+        run = RetentionRun(
+            self.db,
+            self._cache,
+            within,
+            values,
+            scope=scope,
+            which="live",
+            wait=thread_id is not None,
+            connection=connection,
+        )
+        known = {"tenant": self.db.tenant, "thread_id": thread_id}
+        with operation("checkpoint.prune", **known) as event:
+            return await run.run(event, progress, dry_run=dry_run)
+
+    async def vacuum(
+        self,
+        older_than_days: float | None = 30,
+        *,
+        all_namespaces: bool = False,
+        dry_run: bool = False,
+        progress: Watch | None = None,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Remove threads that were not saved for so long, expired threads, and old tombstones.
+
+        A log whose thread is in use in a namespace above it stays, as that of a subgraph which
+        remembers by itself. Without *older_than_days* (``None``) only expired threads and old
+        tombstones, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
+        *dry_run* and *progress* are as in `prune`. Returns how many checkpoints and entries went.
+        `memalchemy.space.reclaim` gives the space back.
+        """
+        now = datetime.now(UTC)
+        if older_than_days is None:
+            cutoff = datetime(1970, 1, 1, tzinfo=UTC)
+        elif 0 <= older_than_days < 365_000:
+            cutoff = now - timedelta(days=older_than_days)
+        else:
+            raise ValueError("older_than_days must not be negative, nor over a thousand years")
+        scope, within = self._scope(None, all_namespaces)
+        run = RetentionRun(
+            self.db,
+            self._cache,
+            within,
+            {"p_now": now, "p_cutoff": cutoff, "p_buried": now - TOMBSTONE_LIFE},
+            scope=scope,
+            which="stale",
+            wait=False,
+            connection=connection,
+        )
+        with operation("checkpoint.vacuum", tenant=self.db.tenant) as event:
+            return await run.run(event, progress, dry_run=dry_run)
+
+    async def rewrite(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
+        """Encode a thread's checkpoints anew, so that nothing of deleted states is left in them.
+
+        One transaction. Returns how many nameless states were dropped. What the database itself
+        keeps (free pages, write-ahead logs, backups) is beyond it.
+        """
+        log, now = self._log(thread_id), datetime.now(UTC)
+        self._cache.drop(log)
+        with operation("checkpoint.rewrite", **self._about(thread_id, None)) as event:
+            dropped = await self.db.run(
+                lambda: rewrite.rewrite_log(
+                    self.db.dialect,
+                    log,
+                    now,
+                    level=self._compression_level,
+                    max_depth=self._max_chain_depth,
+                    keyring=self.db.keyring,
+                ),
+                WRITE,
+                connection=connection,
+                event=event,
+            )
+            event.details["dropped"] = dropped
+        return dropped
+
+    async def forget(
+        self,
+        *,
+        tenant: str | None = None,
+        thread_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Erase everything of the tenant, of a thread, or of every thread and item with *metadata*.
+
+        Exactly one of the three; *tenant* is that of this database, named so that nobody erases
+        all of it by leaving something away. All logs and namespaces, expired ones too, leaving no
+        tombstone, and no word of them in a text index. A thread has *metadata* if one of its
+        checkpoints has each of it, an item of a store if its own metadata has all; its vectors go
+        too. Returns how many checkpoints, entries and items went. `export` with the same argument
+        writes out the same checkpoints and entries.
+
+        In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
+        write-ahead log neither; where that could not be done, because somebody was reading, a
+        warning is logged that names the command to run. On a server the pages keep dead rows until
+        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are beyond it:
+        see docs/retention.md. Nothing of this is done for a host's *connection*.
+
+        Raises:
+            ValueError: *tenant* is another than that of this database.
+        """
+        self._check_selectors(tenant, thread_id, metadata)
+        with operation("checkpoint.forget", tenant=self.db.tenant, thread_id=thread_id) as event:
+            erased = await erase.erase(
+                self.db,
+                self._cache,
+                tenant=tenant,
+                thread_id=thread_id,
+                metadata=metadata,
+                connection=connection,
+                event=event,
+            )
+            event.details["erased"] = erased
+        return erased
+
+    # --- Export -----------------------------------------------------------------------------------
+
+    async def export(
+        self,
+        *,
+        tenant: str | None = None,
+        thread_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        all_namespaces: bool = True,
+        connection: HostConnection | None = None,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Every checkpoint and entry that `forget` would erase, as a JSON object.
+
+        Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
+        have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
+        ``{"~b": base64}``. Without *all_namespaces* only what is in this one.
+
+        Raises:
+            ValueError: *tenant* is another than that of this database.
+        """
+        self._check_selectors(tenant, thread_id, metadata)
+        about = {"tenant": self.db.tenant, "thread_id": thread_id}
+        with operation("checkpoint.export", **about) as event:
+            event.details["exported"] = exported = 0
+            threads = None
+            if tenant is None:
+                threads = await erase.selected_threads(self.db, thread_id, metadata, connection)
+            path = None if all_namespaces else self._path
+            async for record in export.records(self.db, threads, path, connection):
+                event.details["exported"] = exported = exported + 1
+                yield record
+
+    async def export_files(
+        self,
+        directory: str | PathLike[str],
+        *,
+        tenant: str | None = None,
+        thread_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        all_namespaces: bool = True,
+        progress: Callable[[int], object] | None = None,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Write what `export` gives into *directory*, one JSON file per checkpoint; how many.
+
+        Without a selector, everything of the database's tenant. Files are named after thread and
+        checkpoint: ``THREAD/CHECKPOINT.json``, and ``THREAD/@NAMESPACE/CHECKPOINT.json`` in a
+        namespace; an id that makes no good file name is followed by its SHA-256, so that no two
+        meet. The directory appears when all is in it. *progress* is called with the count so far.
+
+        Raises:
+            Conflict: *directory* is there, and not empty.
+            OSError: it cannot be written.
+            ValueError: *tenant* is another than that of this database.
+        """
+        if tenant is None and thread_id is None and metadata is None:
+            tenant = self.db.tenant
+        self._check_selectors(tenant, thread_id, metadata)
+        exported = self.export(
+            tenant=tenant,
+            thread_id=thread_id,
+            metadata=metadata,
+            all_namespaces=all_namespaces,
+            connection=connection,
+        )
+        return await export.write_files(directory, exported, progress)
+
+    # --- Shared by the methods above --------------------------------------------------------------
+
+    def _log(self, thread_id: str) -> Log:
+        return Log(self.db.tenant, check_thread_id(thread_id), self._path)
+
+    def _about(self, thread_id: str, checkpoint_id: str | None) -> dict[str, Any]:
+        return {
+            "tenant": self.db.tenant,
+            "thread_id": thread_id,
+            "checkpoint_id": checkpoint_id,
+        }
+
+    def _reaching(self, below: bool = True) -> dict[str, Any]:
+        """The binds of this namespace, with *below* and all under it."""
+        return namespace_binds(self.db.tenant, self._path, below)
+
+    def _scope(self, thread_id: str | None, all_namespaces: bool) -> tuple[str, dict[str, Any]]:
+        """The logs that an operation goes through, as `bulk_delete` names them."""
+        if thread_id is not None:
+            return "thread" if all_namespaces else "log", self._log(thread_id).names()
+        return "tenant" if all_namespaces else "namespace", self._reaching(below=False)
+
+    def _delete_logs(self, log: Log, scope: str, now: datetime) -> Program[bool]:
+        d = self.db.dialect
+        if scope == "all":
+            return (yield from delete_thread(d, log, now))
+        if scope == "own":
+            return (yield from delete_log(d, log, now))
+        rows = yield list_below(d), self._reaching() | {"k_thread_id": log.thread_id}
+        there = False
+        for row in rows:
+            there |= yield from delete_log(d, log._replace(namespace=row.namespace), now)
+        return there
+
+    def _copy_logs(self, source: Log, target: Log, scope: str, now: datetime) -> Program[bool]:
+        d = self.db.dialect
+        if scope == "own":
+            return (yield from copy_log(d, source, target, now))
+        listed = list_logs_of_thread if scope == "all" else list_below
+        rows = yield listed(d), self._reaching() | {"k_thread_id": source.thread_id}
+        copied = False
+        for path in [row.namespace for row in rows if row.deleted_at is None]:
+            from_, to = (log._replace(namespace=path) for log in (source, target))
+            copied |= yield from copy_log(d, from_, to, now)
+        return copied
+
+    async def _info(
+        self, thread_id: str, checkpoint_id: str | None, connection: HostConnection | None
+    ) -> CheckpointInfo | None:
+        log = self._log(thread_id)
+        _check_optional(checkpoint_id)
+        d, binds = self.db.dialect, log.binds()
+        if checkpoint_id is None:
+            statement: Executable = listing.list_names(d, before=False)
+            binds |= {"p_limit": 1}
+        else:
+            statement = listing.read_name(d)
+            binds |= {"p_checkpoint_id": checkpoint_id}
+        rows = await ask(self.db, statement, binds, connection)
+        return listing.info(rows[0]) if rows else None
+
+    async def _needed(
+        self, thread_id: str, checkpoint_id: str | None, connection: HostConnection | None
+    ) -> CheckpointInfo:
+        info = await self._info(thread_id, checkpoint_id, connection)
+        if info is None:
+            raise _missing(thread_id, checkpoint_id)
+        return info
+
+    async def _listed(
+        self,
+        statement: Executable,
+        limit: int,
+        connection: HostConnection | None,
+        binds: Mapping[str, Any] = {},
+    ) -> list[dict[str, Any]]:
+        given = self._reaching(below=False) | {"p_limit": check_limit(limit), **binds}
+        rows = await ask(self.db, statement, given, connection, stale=True)
+        return [listing.info(row).as_dict() for row in rows]
+
+    async def _newest_if(
+        self, wanted: Filter, thread_id: str, connection: HostConnection | None
+    ) -> list[dict[str, Any]]:
+        """The newest checkpoint of a thread with its state, if that is as *wanted*."""
+        newest = await self._state_at(self._log(thread_id), None, connection)
+        if newest is None or not wanted.matches(newest[1], {}):
+            return []
+        info = await self._info(thread_id, newest[0].checkpoint_id, connection)
+        return [] if info is None else [info.as_dict() | {"data": newest[1]}]
+
+    async def _with_data(
+        self, found: list[dict[str, Any]], connection: HostConnection | None
+    ) -> list[dict[str, Any]]:
+        """Checkpoints with their states; one that was deleted meanwhile is left out."""
+        whole = []
+        for one in found:
+            path = encode_namespace(one["namespace"])
+            log = self._log(one["thread_id"])._replace(namespace=path)
+            if (stored := await self._state_at(log, one["checkpoint_id"], connection)) is not None:
+                whole.append(one | {"data": stored[1]})
+        return whole
+
+    async def _state_at(
+        self, log: Log, checkpoint_id: str | None, connection: HostConnection | None
+    ) -> tuple[Tip, dict[str, Any]] | None:
+        return await self.db.run(
+            partial(load.load_chain, self.db.dialect, log, checkpoint_id, datetime.now(UTC)),
+            READ,
+            decode=self._decoding(log),
+            connection=connection,
+        )
+
+    def _decoding(self, log: Log) -> Any:
+        return load.decoding(log, self.db.keyring, self._cache.get(log))
+
+    def _check_selectors(
+        self, tenant: str | None, thread_id: str | None, metadata: Mapping[str, Any] | None
+    ) -> None:
+        _check_one_given(tenant, thread_id, metadata)
+        if thread_id is not None:
+            check_thread_id(thread_id)
+        if tenant is not None and tenant != self.db.tenant:
+            raise ValueError(
+                f"this {type(self).__name__} is of tenant {self.db.tenant!r} and reaches no other: "
+                f"for tenant {tenant!r} make one of db.for_tenant({tenant!r})"
+            )
+
+
+def _missing(thread_id: str, checkpoint_id: str | None) -> NotFound:
+    """The error for a checkpoint that an operation needs."""
+    what = "any checkpoint" if checkpoint_id is None else f"checkpoint {checkpoint_id!r}"
+    return NotFound(f"thread {thread_id!r} does not have {what}")
+
+
+def _check_optional(checkpoint_id: str | None) -> None:
+    """Raise unless *checkpoint_id* is one, or ``None`` for the newest."""
+    if checkpoint_id is not None:
+        check_name(checkpoint_id, "checkpoint_id")
+
+
+def _check_one_given(*selectors: object) -> None:
+    if sum(selector is not None for selector in selectors) != 1:
+        raise InvalidArgument("give exactly one of tenant=, thread_id=, metadata=")
+    if selectors[2] is not None and not selectors[2]:
+        raise InvalidArgument(
+            "metadata= must name at least one key; an empty one would mean everything"
+        )
+
+
+def _check_indexed(index_text: bool | Iterable[str]) -> bool | frozenset[str]:
+    if isinstance(index_text, bool):
+        return index_text
+    if isinstance(index_text, (str, bytes)) or not isinstance(index_text, Iterable):
+        given = "one string" if isinstance(index_text, str) else type(index_text).__name__
+        raise TypeError(f"index_text is true, false, or a list of keys, not {given}")
+    return frozenset(index_text)
+
+
+def _pointer(path: str) -> str:
+    """A JSON pointer to a top-level key, or the one that was given."""
+    if not isinstance(path, str):
+        raise TypeError(f"path is a key or a JSON pointer, not {type(path).__name__}")
+    return path if path.startswith("/") else "/" + path.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,50 @@
+"""What differs between two states, as JSON pointers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memalchemy.codec.foreign_msgpack import plain_tree
+from memalchemy.codec.values import pointer
+from memalchemy.contracts import Diff, Packed
+
+
+def diff(a: Any, b: Any) -> Diff:
+    """The smallest subtrees that differ, by pointer into *a* (removed) or *b* (added, changed).
+
+    Dicts compare by key, lists and tuples by index; values of different types differ, so ``1``,
+    ``1.0`` and ``True`` are three values. A NaN equals a NaN here. Of values that a framework has
+    packed, what is in them is compared, as far as that can be told.
+    """
+    found = Diff()
+    _compare(a, b, "", found)
+    return found
+
+
+def _compare(a: Any, b: Any, path: str, found: Diff) -> None:
+    if type(a) is type(b):
+        if isinstance(a, dict):
+            _compare_items(a, b, path, found)
+            return
+        if isinstance(a, (list, tuple)):
+            _compare_items(dict(enumerate(a)), dict(enumerate(b)), path, found)
+            return
+        if a == b or (a != a and b != b):  # noqa: PLR0124 - NaN, of any type
+            return
+        if isinstance(a, Packed) and a.format == b.format:
+            inside = plain_tree(a), plain_tree(b)
+            if not any(isinstance(value, Packed) for value in inside):
+                _compare(*inside, path, found)
+                return
+    found.changed[path] = (a, b)
+
+
+def _compare_items(a: dict[Any, Any], b: dict[Any, Any], path: str, found: Diff) -> None:
+    for key, value in a.items():
+        if key in b:
+            _compare(value, b[key], pointer(path, key), found)
+        else:
+            found.removed[pointer(path, key)] = value
+    for key, value in b.items():
+        if key not in a:
+            found.added[pointer(path, key)] = value

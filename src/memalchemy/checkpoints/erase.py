@@ -1,0 +1,249 @@
+"""Erasing for good: a tenant, a thread, or everything with some metadata."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Executable, and_, bindparam, delete, null, or_, select, update
+
+from memalchemy.checkpoints import listing
+from memalchemy.checkpoints.tip_cache import TipCache
+from memalchemy.codec.field_terms import FieldTerms
+from memalchemy.codec.values import pointer
+from memalchemy.database import WRITE_ROWS, Database, HostConnection
+from memalchemy.database.sqlite_shrink import erase_deleted_bytes
+from memalchemy.dialects import Dialect
+from memalchemy.events import Event
+from memalchemy.filters import Filter
+from memalchemy.keys import encode_namespace
+from memalchemy.log import Log, remove_log
+from memalchemy.log.entries import is_entry
+from memalchemy.log.listing import list_logs_of_thread
+from memalchemy.log.scan import ask, scan
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS
+from memalchemy.log.text_indexes import purge_all
+from memalchemy.metadata import check_metadata, kind_of
+from memalchemy.search.scope import (
+    EMBEDDINGS,
+    INTERNAL_RANGE,
+    ITEMS,
+    in_scope,
+    of_item,
+    scope_binds,
+)
+from memalchemy.statements import Program, statement
+
+_log = logging.getLogger(__name__)
+
+
+async def erase(
+    db: Database,
+    cache: TipCache,
+    *,
+    tenant: str | None,
+    thread_id: str | None,
+    metadata: Mapping[str, Any] | None,
+    connection: HostConnection | None,
+    event: Event,
+) -> int:
+    """Erase what one of the three selects; how many checkpoints, entries and items it was."""
+    d = db.dialect
+    if tenant is not None:
+        erased = await db.run(
+            lambda: erase_everything(d, tenant), WRITE_ROWS, connection=connection, event=event
+        )
+        cache.drop_tenant(tenant)
+        db.forget_known_keys()
+    else:
+        erased = 0
+        for found in await selected_threads(db, thread_id, metadata, connection):
+            erased += await db.run(
+                partial(erase_thread, d, db.tenant, found),
+                WRITE_ROWS,
+                connection=connection,
+                event=event,
+            )
+            cache.drop_thread(db.tenant, found)
+        if metadata is not None:
+            erased += await _erase_items_with(db, metadata, connection, event)
+    for left in () if connection is not None else await erase_deleted_bytes(db, event):
+        event.details["remains"] = True
+        _log.warning(
+            "the rows were erased, but the file may still hold what was in them: %s (%s)",
+            left.reason,
+            ", ".join(left.commands),
+        )
+    return erased
+
+
+async def selected_threads(
+    db: Database,
+    thread_id: str | None,
+    metadata: Mapping[str, Any] | None,
+    connection: HostConnection | None,
+) -> list[str]:
+    """The thread, or those with a checkpoint whose metadata has each of *metadata*."""
+    if thread_id is not None:
+        return [thread_id]
+    d = db.dialect
+    found: list[set[str]] = []
+    for key, value in check_metadata(metadata).items():
+        kind = kind_of(value)
+        binds = d.statements.json_equals_binds(key, value, kind) | {"k_tenant": db.tenant}
+        rows = await ask(db, listing.threads_by_metadata(d, kind=kind), binds, connection)
+        found.append({row.thread_id for row in rows})
+    return sorted(set.intersection(*found))
+
+
+async def _erase_items_with(
+    db: Database, metadata: Mapping[str, Any], connection: HostConnection | None, event: Event
+) -> int:
+    """Erase the store's items that have *metadata*, until none has."""
+    erased = 0
+    while items := [item async for item in _items_with(db, metadata, connection)]:
+        gone = await db.run(
+            partial(erase_items, db.dialect, items),
+            WRITE_ROWS,
+            connection=connection,
+            event=event,
+        )
+        erased += gone
+        if gone == len(items):
+            break  # otherwise some were written meanwhile
+    return erased
+
+
+async def _items_with(
+    db: Database, metadata: Mapping[str, Any], connection: HostConnection | None
+) -> AsyncIterator[dict[str, Any]]:
+    """The binds of `erase_item` for the items that have *metadata*."""
+    d, tenant, root = db.dialect, db.tenant, encode_namespace(())
+    equal = {pointer("", key): {"$eq": value} for key, value in metadata.items()}
+    wanted = Filter.parse({"$metadata": equal})
+    assert wanted is not None
+    fields = [FieldTerms.of(field, values) for field, values in wanted.equalities()]
+    narrowed = d.text.indexes_fields and bool(fields)
+    binds: dict[str, Any] = dict(scope_binds(tenant, root, below=True))
+    if narrowed:
+        binds |= d.text.item_scope_binds(tenant, root, below=True, fields=fields)
+    statement = partial(_list_items, d, narrowed)
+    async for rows in scan(db, statement, binds, ("namespace", "key"), connection):
+        for row in rows:
+            if wanted.matches(None, row.meta):
+                key = {"k_tenant": tenant, "k_namespace": row.namespace, "k_key": row.key}
+                yield key | {"p_version": row.version}
+
+
+def _list_items(d: Dialect, narrowed: bool, after: bool) -> Executable:
+    return list_items(d, narrowed=narrowed, after=after)
+
+
+# --- Statements and programs ---------------------------------------------------------------------
+
+_ERASABLE = {
+    "embeddings": EMBEDDINGS,
+    "store_items": ITEMS,
+    "entries": DELTAS,
+    "deltas": DELTAS,
+    "checkpoints": CHECKPOINTS,
+    "threads": THREADS,
+}
+
+
+@statement(table=tuple(_ERASABLE))
+def erase_tenant(d: Dialect, table: str) -> Executable:
+    """Delete every row of a tenant; of the logs' rows first the entries."""
+    target: Any = _ERASABLE[table]
+    gone = delete(target).where(target.c.tenant == bindparam("k_tenant"))
+    return gone.where(is_entry()) if table == "entries" else gone
+
+
+@statement()
+def erase_own(d: Dialect) -> Executable:
+    """Delete what memalchemy keeps for itself of a tenant."""
+    namespace = ITEMS.c.namespace
+    low, high = (bindparam(name, type_=namespace.type) for name in ("p_internal", "p_internal_end"))
+    own = and_(namespace >= low, namespace < high)
+    return delete(ITEMS).where(ITEMS.c.tenant == bindparam("k_tenant"), own)
+
+
+@statement(narrowed=(False, True), after=(False, True))
+def list_items(d: Dialect, narrowed: bool, after: bool) -> Executable | None:
+    """A page of a tenant's items with their metadata, expired ones too, in the order of their keys.
+
+    *narrowed*: of those only that an index has, by words of their fields; binds `item_scope`.
+    """
+    if narrowed and not d.text.indexes_fields:
+        return None
+    namespace, key = ITEMS.c.namespace, ITEMS.c.key
+    query = select(namespace, key, ITEMS.c.version, ITEMS.c.meta).where(in_scope(ITEMS, below=True))
+    if narrowed:
+        within = d.text.items_in_scope(below=True)
+        query = query.join(within, and_(within.c.namespace == namespace, within.c.key == key))
+    if after:
+        path, name = (bindparam(f"p_{c.key}", type_=c.type) for c in (namespace, key))
+        beyond = or_(namespace > path, and_(namespace == path, key > name))
+        query = query.where(namespace >= path, beyond)  # the first is where an index can start
+    return query.order_by(namespace, key).limit(bindparam("p_limit"))
+
+
+@statement()
+def erase_item(d: Dialect) -> Executable:
+    """Delete an item that is as it was seen, and by that its vectors."""
+    version = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
+    return delete(ITEMS).where(of_item(ITEMS), version)
+
+
+def erase_items(d: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[int]:
+    """Delete items that are as they were seen; how many were."""
+    erased = 0
+    for item in items:
+        erased += (yield erase_item(d), item).touched
+    yield from purge_all(d)
+    return erased
+
+
+@statement()
+def erase_origin(d: Dialect) -> Executable:
+    """Let the forks of a thread no longer name it."""
+    return (
+        update(THREADS)
+        .where(
+            THREADS.c.tenant == bindparam("k_tenant"),
+            THREADS.c.forked_from == bindparam("k_thread_id"),
+        )
+        .values(forked_from=null(), forked_seq=null())
+    )
+
+
+def erase_thread(d: Dialect, tenant: str, thread_id: str) -> Program[int]:
+    """Remove all logs of a thread for good, tombstones too: an id can be personal."""
+    yield erase_origin(d), {"k_tenant": tenant, "k_thread_id": thread_id}
+    rows = yield list_logs_of_thread(d), {"k_tenant": tenant, "k_thread_id": thread_id}
+    erased = 0
+    for row in rows:
+        erased += yield from remove_log(d, Log(tenant, thread_id, row.namespace))
+    yield from purge_all(d)
+    return erased
+
+
+def erase_everything(d: Dialect, tenant: str) -> Program[int]:
+    """Remove every row of a tenant; how many checkpoints, entries and items it had."""
+    erased = 0
+    yield (
+        erase_own(d),
+        {
+            "k_tenant": tenant,
+            "p_internal": INTERNAL_RANGE[0],
+            "p_internal_end": INTERNAL_RANGE[1],
+        },
+    )
+    for table in _ERASABLE:
+        gone = yield erase_tenant(d, table=table), {"k_tenant": tenant}
+        if table in ("checkpoints", "entries", "store_items"):
+            erased += gone.touched
+    yield from purge_all(d)
+    return erased

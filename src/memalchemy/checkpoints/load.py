@@ -1,0 +1,337 @@
+"""Loading states: the rows that a checkpoint is rebuilt from, alone or with its pending writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Executable, String, and_, bindparam, func, literal_column, select, union_all
+
+from memalchemy.checkpoints.skip_deltas import Link, Tip, decode_tip, rebuild_checkpoint
+from memalchemy.codec import deltas, encryption, payloads, values
+from memalchemy.codec.checksum import check_payload, check_state
+from memalchemy.codec.deltas import CODEC
+from memalchemy.codec.encryption import Keyring
+from memalchemy.contracts import PendingWrite, Snapshot
+from memalchemy.database import Decode
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Corrupt
+from memalchemy.log import Log
+from memalchemy.log.pending_writes import is_write
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    STATES,
+    THREADS,
+    key_range,
+    live,
+    of_log,
+    same_log,
+    words,
+)
+from memalchemy.statements import Program, statement
+
+WRITES_OF_A_STATE = 2
+"""``overwrites`` of a state's row where states and writes are read together: a write has 0, 1 or
+NULL.
+"""
+
+_LINK = ("seq", "base_seq", "depth", "codec", "checksum", "payload")
+
+
+def _position(which: str) -> Any:
+    # One position, as a scalar, so that the planner knows: it starts at one row.
+    wanted = CHECKPOINTS.alias("wanted")
+    position = select(func.max(wanted.c.seq) if which == "newest" else wanted.c.seq).where(
+        of_log(wanted)
+    )
+    if which == "named":
+        position = position.where(wanted.c.checkpoint_id == bindparam("p_checkpoint_id"))
+    if which == "highest":
+        position = position.order_by(wanted.c.checkpoint_id.desc()).limit(1)
+    return position.scalar_subquery()
+
+
+def _chain(which: str, *also: Any) -> Any:
+    """The rows of a checkpoint; *also* columns of its name are in each."""
+    start = CHECKPOINTS.c.seq == _position(which)
+    first = (
+        select(
+            *also,
+            CHECKPOINTS.c.checkpoint_id,
+            CHECKPOINTS.c.raw_size,
+            THREADS.c.epoch.label("epoch"),
+            *(DELTAS.c[name] for name in _LINK),
+        )
+        .select_from(CHECKPOINTS)
+        .join(DELTAS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
+        .join(THREADS, same_log(THREADS, CHECKPOINTS))
+        .where(of_log(CHECKPOINTS), start, live())
+        .cte("chain", recursive=True)
+    )
+    base = DELTAS.alias("base")
+    carried = [*(column.name for column in also), "checkpoint_id", "raw_size", "epoch"]
+    return first.union_all(
+        select(*(first.c[name] for name in carried), *(base.c[name] for name in _LINK))
+        .select_from(first)
+        # A base is always earlier; a damaged row that says otherwise must not go round for ever.
+        .join(base, and_(base.c.seq == first.c.base_seq, base.c.seq < first.c.seq))
+        .where(of_log(base))
+    )
+
+
+# --- A state -------------------------------------------------------------------------------------
+
+
+@statement(which=("newest", "named"))
+def read_chain(d: Dialect, which: str) -> Executable:
+    """The rows of a checkpoint from its snapshot on, with the epoch of its log: one round trip.
+
+    The payload rides in the recursion: joined afterwards, PostgreSQL has planned it as a scan of
+    the whole log.
+    """
+    chain = _chain(which)
+    return select(chain).order_by(chain.c.seq)
+
+
+def load_chain(
+    d: Dialect, log: Log, checkpoint_id: str | None, now: datetime
+) -> Program[Tip | None]:
+    """The rows of a checkpoint (the newest, without an id), in order and complete, as stored.
+
+    ``None`` if there is no such checkpoint.
+    """
+    which = "newest" if checkpoint_id is None else "named"
+    values = log.binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
+    rows = yield read_chain(d, which=which), values
+    return _tip(rows) if rows else None
+
+
+def _tip(rows: Sequence[Any]) -> Tip:
+    """The rows of a chain, snapshot first."""
+    links: list[Link] = []
+    expected: int | None = None
+    for row in reversed(rows):
+        if expected is not None and row.seq != expected:
+            raise Corrupt(f"a state that others build on is missing at position {expected}")
+        if encryption.plain_codec(row.codec) != CODEC:
+            raise Corrupt(f"a stored state has the unknown codec {row.codec!r}")
+        links.append(Link(row.seq, row.depth, bytes(row.payload), row.checksum, None, row.codec))
+        expected = row.base_seq
+    if expected is not None:
+        raise Corrupt(f"a state that others build on is missing at position {expected}")
+    newest = rows[-1]
+    return Tip(newest.checkpoint_id, newest.epoch, tuple(reversed(links)), newest.raw_size)
+
+
+def decoding(
+    log: Log, keyring: Keyring, known: Tip | None
+) -> Decode[Tip | None, tuple[Tip, dict[str, Any]] | None]:
+    """Rebuild and decode the chain that `load_chain` read; *known* is what the cache has.
+
+    Raises:
+        Corrupt, KeyMissing, NotEncrypted: it cannot be read; the message names the checkpoint.
+    """
+    return Decode(lambda tip: decode_tip(log.thread_id, tip, keyring, known), size_of)
+
+
+def size_of(tip: Tip | None) -> int:
+    """How much there is to decode."""
+    return 0 if tip is None else tip.raw_size
+
+
+# --- A state with its pending writes -------------------------------------------------------------
+
+
+def _parent_if_there() -> Any:
+    """A checkpoint's parent, if it has not been deleted."""
+    parent = CHECKPOINTS.alias("parent")
+    return (
+        select(parent.c.checkpoint_id)
+        .where(same_log(parent, CHECKPOINTS), parent.c.checkpoint_id == CHECKPOINTS.c.parent_id)
+        .correlate(CHECKPOINTS)
+        .scalar_subquery()
+        .label("parent_id")
+    )
+
+
+@statement(which=("newest", "named", "highest"))
+def read_snapshot(d: Dialect, which: str) -> Executable:
+    """The rows of a checkpoint, as `read_chain`, and its writes, in one round trip.
+
+    ``highest`` is the one of the highest id.
+    """
+    chain = _chain(which, _parent_if_there())
+    states = select(chain, literal_column(str(WRITES_OF_A_STATE)).label("overwrites"))
+    key, text = DELTAS.c.entry_key, String()
+    low: Any
+    high: Any
+    if which == "named":
+        wanted: Any = bindparam("p_checkpoint_id", type_=DELTAS.c.label.type)
+        low, high = (bindparam(bound, type_=key.type) for bound in ("p_low", "p_high"))
+    else:
+        name = CHECKPOINTS.alias("name")
+        wanted = (
+            select(name.c.checkpoint_id)
+            .where(of_log(name), name.c.seq == _position(which))
+            .scalar_subquery()
+        )
+        low, high = (
+            literal_column("'w/'", text).concat(wanted).concat(literal_column(end, text))
+            for end in ("'/'", "'0'")
+        )
+    writes = select(
+        DELTAS.c.label.label("parent_id"),
+        DELTAS.c.label.label("checkpoint_id"),
+        DELTAS.c.seq.label("raw_size"),
+        DELTAS.c.seq.label("epoch"),
+        *(DELTAS.c[name] for name in _LINK),
+        DELTAS.c.overwrites,
+    ).where(of_log(DELTAS), is_write(), key >= low, key < high, DELTAS.c.label == wanted)
+    return union_all(states, writes)
+
+
+class StoredSnapshot(tuple[Tip, str | None, list[Any]]):
+    """A chain as stored, its checkpoint's parent, and the rows of its writes."""
+
+    __slots__ = ()
+
+
+def load_snapshot(
+    d: Dialect, log: Log, checkpoint_id: str | None, newest_by: str, now: datetime
+) -> Program[StoredSnapshot | None]:
+    """A checkpoint as stored, with its writes; ``None`` if it is not there.
+
+    Without a *checkpoint_id* the newest by ``position``, or by ``id``.
+    """
+    values = log.binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
+    which = {"position": "newest", "id": "highest"}[newest_by]
+    if checkpoint_id is not None:
+        which = "named"
+        values |= key_range(checkpoint_id)
+    rows = yield read_snapshot(d, which=which), values
+    states = [row for row in rows if row.overwrites == WRITES_OF_A_STATE]
+    if not states:
+        return None
+    states.sort(key=lambda row: row.seq)
+    writes = [row for row in rows if row.overwrites != WRITES_OF_A_STATE]
+    return StoredSnapshot((_tip(states), states[0].parent_id, writes))
+
+
+def decoding_snapshot(
+    log: Log, keyring: Keyring, known: Tip | None
+) -> Decode[StoredSnapshot | None, tuple[Tip, Snapshot] | None]:
+    """Rebuild and decode what `load_snapshot` read; *known* is what the cache has.
+
+    Raises:
+        Corrupt, KeyMissing, NotEncrypted: it cannot be read; the message names the checkpoint.
+    """
+
+    def decode(stored: StoredSnapshot | None) -> tuple[Tip, Snapshot] | None:
+        if stored is None:
+            return None
+        tip, parent_id, rows = stored
+        rebuilt = rebuild_checkpoint(log.thread_id, tip, keyring, known)
+        state = values.decode_state(rebuilt.parts())
+        return rebuilt, Snapshot(tip.checkpoint_id, parent_id, state, decode_writes(rows, keyring))
+
+    return Decode(decode, lambda stored: 0 if stored is None else int(stored[0].raw_size))
+
+
+def decode_writes(rows: Iterable[Any], keyring: Keyring) -> list[PendingWrite]:
+    """The writes of some rows, in the order of (task_path, task_id, index).
+
+    Of writes of one task with one index the first stands, unless a later call was to overwrite;
+    below 0 the last.
+    """
+    found: dict[tuple[str, int], PendingWrite] = {}
+    for row in sorted(rows, key=lambda row: row.seq):
+        stored = keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+        task_id, task_path, writes = payloads.decode_writes(
+            stored.payload, stored.checksum, stored.codec
+        )
+        for index, channel, value in writes:
+            if row.overwrites or index < 0 or (task_id, index) not in found:
+                found[task_id, index] = PendingWrite(task_id, index, channel, value, task_path)
+    return sorted(found.values(), key=lambda one: (one.task_path, one.task_id, one.index))
+
+
+# --- Some states with their pending writes -------------------------------------------------------
+
+
+@statement()
+def read_states(d: Dialect) -> Executable:
+    """Query all rows that some checkpoints of a log are rebuilt from.
+
+    Binds ``p_keys``, of `list_batches`.
+    """
+    named = d.statements.rows_from_list("p_keys", ("checkpoint_id",))
+    first = (
+        select(DELTAS.c.seq, DELTAS.c.base_seq)
+        .select_from(CHECKPOINTS)
+        .join(DELTAS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
+        .where(of_log(CHECKPOINTS), CHECKPOINTS.c.checkpoint_id.in_(select(named.c.checkpoint_id)))
+        .cte("needed", recursive=True)
+    )
+    base = DELTAS.alias("base")
+    needed = first.union_all(
+        select(base.c.seq, base.c.base_seq)
+        .select_from(first)
+        .join(base, and_(base.c.seq == first.c.base_seq, base.c.seq < first.c.seq))
+        .where(of_log(base))
+    )
+    name, parent = CHECKPOINTS.alias("name"), CHECKPOINTS.alias("parent")
+    above = and_(same_log(parent, name), parent.c.checkpoint_id == name.c.parent_id)
+    return (
+        select(
+            name.c.checkpoint_id,
+            parent.c.checkpoint_id.label("parent_id"),
+            *(DELTAS.c[column] for column in _LINK),
+        )
+        .select_from(DELTAS)
+        .outerjoin(name, and_(same_log(name, DELTAS), name.c.seq == DELTAS.c.seq))
+        .outerjoin(parent, above)
+        .where(
+            of_log(DELTAS),
+            DELTAS.c.kind.in_(words(*STATES)),
+            DELTAS.c.seq.in_(select(needed.c.seq)),
+        )
+        .order_by(DELTAS.c.seq)
+    )
+
+
+def decode_snapshots(
+    rows: Sequence[Any], writes: Sequence[Any], keyring: Keyring
+) -> dict[str, Snapshot]:
+    """The checkpoints among *rows*, of `read_states`, with their *writes*, by their ids.
+
+    Raises:
+        Corrupt: a row is missing, changed, or does not fit the others.
+        KeyMissing, NotEncrypted: see `Keyring.decrypt`.
+    """
+    states: dict[int, values.Parts] = {}
+    for row in rows:
+        _, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+        check_payload(payload, checksum)
+        if row.base_seq is None:
+            parts = deltas.decode_snapshot(payload)
+        elif row.base_seq in states:
+            parts = deltas.apply_deltas(states[row.base_seq], [payload])
+        else:
+            raise Corrupt(f"a state that others build on is missing at position {row.base_seq}")
+        check_state(parts, checksum)
+        states[row.seq] = parts
+    by_checkpoint: dict[str, list[Any]] = {}
+    for row in writes:
+        by_checkpoint.setdefault(row.label, []).append(row)
+    return {
+        row.checkpoint_id: Snapshot(
+            row.checkpoint_id,
+            row.parent_id,
+            values.decode_state(states[row.seq]),
+            decode_writes(by_checkpoint.get(row.checkpoint_id, ()), keyring),
+        )
+        for row in rows
+        if row.checkpoint_id is not None
+    }

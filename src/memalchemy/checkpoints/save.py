@@ -1,0 +1,611 @@
+"""Saving: encode against the cached base, append, and try again if the base was stale."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+from sqlalchemy import Executable, bindparam, select
+
+from memalchemy.checkpoints.load import load_chain, size_of
+from memalchemy.checkpoints.retention import retention_binds
+from memalchemy.checkpoints.skip_deltas import Draft, Tip, encode, rebuild_checkpoint
+from memalchemy.checkpoints.tip_cache import TipCache
+from memalchemy.codec import values
+from memalchemy.codec.deltas import Comparison
+from memalchemy.codec.payloads import WRITES_CODEC, encode_writes
+from memalchemy.codec.search_text import added_texts, search_text
+from memalchemy.contracts import UNSET, Retention, Unset
+from memalchemy.database import (
+    OFF_LOOP_BYTES,
+    READ,
+    WRITE,
+    WRITE_ROWS,
+    WRITE_STATEMENT,
+    BatchedRow,
+    Database,
+    Decode,
+    HostConnection,
+    off_loop,
+)
+from memalchemy.dialects import Dialect
+from memalchemy.errors import (
+    Conflict,
+    DatabaseUnreachable,
+    MemalchemyError,
+    NotFound,
+    ThreadDeleted,
+    UniqueViolation,
+)
+from memalchemy.events import Event, operation, publish
+from memalchemy.log import (
+    Head,
+    Log,
+    Position,
+    append_checkpoint,
+    append_checkpoints,
+    lock_log,
+    new_epoch,
+    read_head,
+    remove_log,
+    second_of,
+    sweep,
+)
+from memalchemy.log.append import append_write
+from memalchemy.log.copy import read_position
+from memalchemy.log.pending_writes import make_room, new_key
+from memalchemy.log.tables import CHECKPOINTS, THREADS, of_log, same_log
+from memalchemy.statements import Program, statement
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+TRIES = 20
+WRITE_TRIES = 5
+DELTA_TRIES = 3
+
+
+@statement()
+def find_saved(d: Dialect) -> Executable:
+    """What a save returned, if it happened: its id with the time that the save was stamped with."""
+    return (
+        select(CHECKPOINTS.c.seq, THREADS.c.version, THREADS.c.epoch, THREADS.c.previous_id)
+        .join(THREADS, same_log(THREADS, CHECKPOINTS))
+        .where(
+            of_log(CHECKPOINTS),
+            CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id"),
+            CHECKPOINTS.c.created_at == bindparam("p_created_at"),
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A state as bytes, with what was learnt about it on the way."""
+
+    parts: values.Parts
+    textual: frozenset[str]
+    parent: Comparison | None
+    """It, held against what the cache had for its parent."""
+    waited: bool
+    """Whether others ran while it was encoded: the caller's object may have changed since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything a save was asked for, checked."""
+
+    log: Log
+    checkpoint_id: str
+    state: Mapping[str, Any]
+    encoded: Encoded
+    metadata: dict[str, Any]
+    parent_id: str | None
+    lineage: str | Unset | None
+    """The parent to record, wherever it is; the state is appended to the newest."""
+    run_id: str | None
+    expected_parent: str | Unset | None
+    rests_on: str | None
+    """The named parent, if the state is incomplete without it; it has to be there then."""
+    now: datetime
+    occurred_at: datetime
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Saver:
+    """Saves requests; the settings are the checkpointer's."""
+
+    db: Database
+    cache: TipCache
+    index_text: bool | frozenset[str]
+    """Whether words are stored; those of some top-level keys alone, if these are named."""
+    retention: Retention | None
+    max_chain_depth: int
+    compression_level: int
+    radix: int
+
+    async def save(self, request: Request, connection: HostConnection | None, event: Event) -> None:
+        """Save, once and whole.
+
+        Raises:
+            Conflict: ``expected_parent`` is not the newest checkpoint.
+            ThreadDeleted: a parent was named, and the thread has been deleted since.
+            NotFound: ``parent_id`` is not a checkpoint of the thread.
+        """
+        unanswered = False
+        for attempt in range(TRIES):
+            tip = await self._tip(request, connection, event, fresh=attempt > 0)
+            size = values.state_size(request.encoded.parts)
+            # The caller's object may change while we wait; what was encoded does not.
+            waited = request.encoded.waited or not event.cache_hit or size >= OFF_LOOP_BYTES
+            state = None if waited else request.state
+            # Others can go on deleting bases; a snapshot needs none.
+            snapshot = attempt >= DELTA_TRIES
+            draft = await off_loop(size, partial(self._encode, request, state, tip, snapshot))
+            position, lost = await self._write(request, *draft, connection, event)
+            unanswered = unanswered or lost
+            if position is None:
+                position = await self._explain(request, connection, event, unanswered)
+            if position is not None:
+                break
+        else:
+            raise Conflict(
+                f"thread {request.log.thread_id!r} was deleted and saved by others {TRIES} times "
+                "while this save was tried; nothing was written"
+            )
+        stored, _ = draft
+        event.payload_bytes, event.state_bytes = len(stored.payload), stored.raw_size
+        new = stored.as_tip(
+            request.checkpoint_id, position.seq, position.epoch, request.encoded.textual
+        )
+        if connection is None:
+            self.cache.put(request.log, new)
+        else:
+            # Whether the host's transaction, or a savepoint in it, holds is not ours to know.
+            self.cache.drop(request.log)
+        replaced = position.previous_id == request.checkpoint_id
+        if (
+            (self.retention is not None or replaced)
+            and stored.kind == "snapshot"
+            and position.seq > 1
+        ):
+            # Names went with the save; the rows under them go here, once in many saves.
+            await self._sweep(request, new, connection)
+
+    async def _sweep(
+        self, request: Request, newest: Tip, connection: HostConnection | None
+    ) -> None:
+        """Remove what the log no longer needs. The save has happened: an error of this is told to
+        the log and to observers, and the next snapshot sweeps again.
+        """
+        log = request.log
+        known = {"tenant": log.tenant, "thread_id": log.thread_id}
+        try:
+            with operation("checkpoint.sweep", **known) as event:
+                swept = await self.db.run(
+                    lambda: sweep(self.db.dialect, log, request.now),
+                    WRITE_ROWS,
+                    connection=connection,
+                    event=event,
+                )
+        except MemalchemyError as error:
+            if connection is not None:
+                raise
+            _log.warning(
+                "the save was done, but states that retention let go were not removed (%s: %s); "
+                "the next snapshot of the thread tries again, and so does memalchemy prune",
+                type(error).__name__,
+                error,
+            )
+            return
+        if connection is not None or swept is None:
+            return
+        head, epoch = swept
+        # Another epoch before the sweep may be that of a rewrite, which changes depths.
+        if (head.head_id, head.epoch) == (newest.checkpoint_id, newest.epoch):
+            # What the newest checkpoint stands on was not swept: only the epoch is new.
+            self.cache.put(log, replace(newest, epoch=epoch))
+
+    async def _write(
+        self,
+        request: Request,
+        draft: Draft,
+        words: str | None,
+        connection: HostConnection | None,
+        event: Event,
+    ) -> tuple[Position | None, bool]:
+        """Append; ``None`` if the log is not as the draft assumes. And whether an answer was lost.
+
+        When the answer is lost, nobody knows whether the save happened. Doing it again could move
+        it behind what others have built on it since, so look for it first: the id together with
+        the time of this very request.
+        """
+        log, unanswered = request.log, False
+        for _ in range(TRIES):
+            try:
+                position = await self._send(request, draft, words, connection, event)
+                return position, unanswered
+            except DatabaseUnreachable as lost:
+                if not lost.maybe_applied or connection is not None:
+                    raise
+                unanswered = True
+                publish(Event("database.retry", log.tenant, log.thread_id, request.checkpoint_id))
+                try:
+                    found = await self.db.run(
+                        partial(_find, self.db.dialect, request), READ, event=event
+                    )
+                except DatabaseUnreachable as error:
+                    raise DatabaseUnreachable(
+                        f"{error} The save may or may not have happened: look before repeating it.",
+                        maybe_applied=True,
+                    ) from error
+                if found is not None:
+                    return found, unanswered
+                if lost.busy:
+                    # It is on its way to a slow server, and may arrive after another attempt.
+                    raise DatabaseUnreachable(
+                        f"{lost} The save may or may not have happened: look before repeating it.",
+                        maybe_applied=True,
+                        busy=True,
+                    ) from lost.__cause__
+        raise DatabaseUnreachable(
+            f"the connection was lost in each of {TRIES} attempts to save", maybe_applied=True
+        )
+
+    async def _send(
+        self,
+        request: Request,
+        draft: Draft,
+        words: str | None,
+        connection: HostConnection | None,
+        event: Event,
+    ) -> Position | None:
+        plain = (
+            connection is None
+            and self.retention is None
+            and request.parent_id is None
+            and request.lineage is UNSET
+            and request.expected_parent is UNSET
+        )
+        locked = request.rests_on is not None and not self._is_newest(request)
+        single = self.db.dialect.single_statement_save and not locked
+        return await self.db.run(
+            partial(self._append_locked if locked else self._append, request, draft, words),
+            WRITE_STATEMENT if single else WRITE,
+            connection=connection,
+            event=event,
+            batch=self._batched(request, draft, words) if plain else None,
+        )
+
+    def _batched(
+        self, request: Request, draft: Draft, words: str | None
+    ) -> BatchedRow[Position | None]:
+        """Return the row of a save without conditions, which may share a statement with others."""
+        first = "begin" if draft.base_seq is None else "based"
+        return BatchedRow(
+            self._row(request, draft, words),
+            size=len(draft.stored.payload),
+            family=first,
+            sequence=request.log,
+            key=(request.log, request.checkpoint_id),
+            program=partial(append_checkpoints, self.db.dialect, first=first),
+        )
+
+    async def _tip(
+        self, request: Request, connection: HostConnection | None, event: Event, *, fresh: bool
+    ) -> Tip | None:
+        """The checkpoint to encode against: the named parent, or the newest there is."""
+        cached = None if fresh or connection is not None else self.cache.get(request.log)
+        if cached is not None and request.parent_id in (None, cached.checkpoint_id):
+            event.cache_hit = True
+            return cached
+        event.cache_hit = False
+        read = await self.db.run(
+            lambda: load_chain(self.db.dialect, request.log, request.parent_id, request.now),
+            READ,
+            decode=Decode(partial(self._rebuilt, request.log), size_of),
+            connection=connection,
+            event=event,
+        )
+        if read is not None:
+            return read
+        if request.parent_id is not None:
+            head = await self._head(request.log, connection, event)
+            if head is not None and head.deleted_at is not None:
+                raise ThreadDeleted(request.log.thread_id)
+            raise NotFound(
+                f"thread {request.log.thread_id!r} has no checkpoint {request.parent_id!r} to "
+                "branch from"
+            )
+        return None
+
+    def _rebuilt(self, log: Log, tip: Tip | None) -> Tip | None:
+        return None if tip is None else rebuild_checkpoint(log.thread_id, tip, self.db.keyring)
+
+    def _encode(
+        self, request: Request, state: Mapping[str, Any] | None, tip: Tip | None, snapshot: bool
+    ) -> tuple[Draft, str | None]:
+        draft = encode(
+            request.encoded.parts,
+            None if snapshot else tip,
+            level=self.compression_level,
+            max_depth=self.max_chain_depth,
+            keyring=self.db.keyring,
+            compared=request.encoded.parent,
+            radix=self.radix,
+        )
+        if not self.index_text or not self.db.keyring.is_readable("text"):
+            return draft, None
+        parent = request.encoded.parent
+        if tip is None:
+            parent = None
+        elif parent is None or parent.parts is not tip.links[-1].parts:
+            parent = Comparison(tip.parts())
+        parts = request.encoded.parts
+        if not isinstance(self.index_text, bool):
+            parts = {key: part for key, part in parts.items() if key in self.index_text}
+        if state is None:
+            # Of a value in the tagged form the encoding is read, not the value.
+            state = values.decode_state(
+                {key: part for key, part in parts.items() if part[:1] != values.TAGGED}
+            )
+        added = added_texts(state, parts, parent)
+        return draft, search_text(added)
+
+    def _is_newest(self, request: Request) -> bool:
+        """Whether the state rests on what is the newest checkpoint, as far as this process knows.
+
+        The newest is not removed. Whether an earlier one is there has to be looked up under the
+        log's lock: a single statement sees what was there when it began.
+        """
+        cached = self.cache.get(request.log)
+        return cached is not None and cached.checkpoint_id == request.rests_on
+
+    def _append_locked(self, request: Request, draft: Draft, words: str | None) -> Program[Any]:
+        yield lock_log(self.db.dialect), request.log.binds()
+        return (yield from self._append(request, draft, words))
+
+    def _append(self, request: Request, draft: Draft, words: str | None) -> Program[Any]:
+        expected = (
+            "any"
+            if request.expected_parent is UNSET
+            else "none"
+            if request.expected_parent is None
+            else "newest"
+        )
+        needs_thread = (
+            request.parent_id is not None or request.rests_on is not None or expected == "newest"
+        )
+        first = "based" if draft.base_seq is not None else "allot" if needs_thread else "begin"
+        if first == "begin" and expected == "any" and isinstance(request.lineage, str):
+            expected = "alive"
+        return append_checkpoint(
+            self.db.dialect,
+            self._row(request, draft, words),
+            first=first,
+            condition=expected,
+            retain=self.retention is not None,
+            needs_parent=request.lineage is UNSET or request.rests_on is not None,
+        )
+
+    def _row(self, request: Request, draft: Draft, words: str | None) -> dict[str, Any]:
+        parent_id = request.parent_id
+        if request.lineage is not UNSET:
+            # Its own id says that it has none: without any it would be given the newest.
+            parent_id = request.checkpoint_id if request.lineage is None else request.lineage
+        row = request.log.names() | {
+            "p_now": request.now,
+            "p_active_at": second_of(request.now),
+            "p_count": 1,
+            "p_expires_at": request.expires_at,
+            "p_epoch": new_epoch() if draft.epoch is None else draft.epoch,
+            "p_checkpoint_id": request.checkpoint_id,
+            "p_parent_id": parent_id,
+            "p_expected": None if request.expected_parent is UNSET else request.expected_parent,
+            "p_run_id": request.run_id,
+            "p_rests_on": request.rests_on,
+            "p_meta": request.metadata,
+            "p_raw_size": draft.raw_size,
+            "p_stored_size": len(draft.stored.payload),
+            "p_occurred_at": request.occurred_at,
+            "p_created_at": request.now,
+            "p_kind": draft.kind,
+            "p_base_seq": draft.base_seq,
+            "p_base_checksum": draft.base_checksum,
+            "p_depth": draft.depth,
+            "p_codec": draft.stored.codec,
+            "p_checksum": draft.stored.checksum,
+            "p_radix": draft.radix,
+            "p_search_text": words,
+            "p_payload": draft.stored.payload,
+        }
+        if self.retention is not None:
+            row |= retention_binds(self.retention, request.now)
+        return row
+
+    async def _explain(
+        self, request: Request, connection: HostConnection | None, event: Event, unanswered: bool
+    ) -> Position | None:
+        """Why nothing was appended: raise what the caller must know, or make ready to try again.
+
+        Returns where it was appended after all, by an attempt that was left *unanswered*.
+        """
+        log, expected = request.log, request.expected_parent
+        self.cache.drop(log)
+        head = await self._head(log, connection, event)
+        if head is not None:
+            head.check_names(log)
+        knows_parent = (
+            request.parent_id is not None
+            or isinstance(request.lineage, str)
+            or not (expected is UNSET or expected is None)
+        )
+        if head is not None and head.deleted_at is not None:
+            if knows_parent:
+                raise ThreadDeleted(log.thread_id)
+            return None
+        if head is not None and head.is_expired(request.now):
+            try:
+                await self.db.run(
+                    lambda: remove_log(self.db.dialect, log, lambda h: h.is_expired(request.now)),
+                    WRITE_ROWS,
+                    connection=connection,
+                    event=event,
+                )
+            except DatabaseUnreachable as lost:
+                if not lost.maybe_applied or connection is not None:
+                    raise  # otherwise the next attempt sees whether it is gone
+            return None
+        if request.rests_on is not None and not await self._is_there(request, connection, event):
+            raise NotFound(
+                f"thread {log.thread_id!r} has no checkpoint {request.rests_on!r}, which this "
+                "state rests on; nothing was written. Load a checkpoint that is there, and go on "
+                "from it."
+            )
+        newest = None if head is None else head.head_id
+        if expected is UNSET or newest == expected:
+            return None
+        if unanswered:  # else what is found is another's, of the same id at the same moment
+            found = await self.db.run(partial(_find, self.db.dialect, request), READ, event=event)
+            if found is not None:
+                return found
+        raise Conflict(
+            f"the newest checkpoint of thread {log.thread_id!r} is {newest!r}, not {expected!r}; "
+            "nothing was written. Load it, apply the change to it and save again.",
+            expected=expected,
+            current=newest,
+        )
+
+    async def _is_there(
+        self, request: Request, connection: HostConnection | None, event: Event
+    ) -> bool:
+        """Whether what the state rests on is a checkpoint of the log."""
+        statement = read_position(self.db.dialect)
+        values = request.log.binds() | {"p_checkpoint_id": request.rests_on}
+
+        def program() -> Program[bool]:
+            return bool((yield statement, values))
+
+        return await self.db.run(program, READ, connection=connection, event=event)
+
+    async def _head(self, log: Log, connection: HostConnection | None, event: Event) -> Head | None:
+        return await self.db.run(
+            lambda: _look(self.db.dialect, log), READ, connection=connection, event=event
+        )
+
+
+def _find(d: Dialect, request: Request) -> Program[Position | None]:
+    values = request.log.binds() | {
+        "p_checkpoint_id": request.checkpoint_id,
+        "p_created_at": request.now,
+    }
+    rows = yield find_saved(d), values
+    return Position._make(rows[0]) if rows else None
+
+
+def _look(d: Dialect, log: Log) -> Program[Head | None]:
+    rows = yield read_head(d), log.binds()
+    return Head._make(rows[0]) if rows else None
+
+
+async def encode_off_loop(
+    state: Mapping[str, Any], fallback: values.Fallback | None, tip: Tip | None
+) -> Encoded:
+    """`values.encode_state`, its slow half in a thread where that would stop the loop for long.
+
+    What is encoded is *state* as it is now.
+
+    *tip* is what the cache has for the parent, if anything.
+    """
+    held = None if tip is None else tip.links[-1].parts
+    parent = None if held is None else Comparison(held)
+
+    def known(key: str, encoded: bytes) -> bool:
+        """Nothing binary was there, and nothing that was added since looks it."""
+        assert parent is not None
+        assert tip is not None
+        return key in tip.textual and not values.may_be_binary(parent.adds(key, encoded))
+
+    parts, left, textual = values.encode_plain(state, None if parent is None else known)
+    heavy = bool(left) and values.is_heavy(state[key] for key in left)
+    if heavy:
+        # The caller may change its objects while the thread reads them.
+        own = {key: values.frozen(state[key]) for key in left}
+        parts = await asyncio.to_thread(values.encode_rest, own, parts, left, fallback)
+    else:
+        parts = values.encode_rest(state, parts, left, fallback)
+    return Encoded(parts, textual, parent, heavy)
+
+
+# --- Pending writes ------------------------------------------------------------------------------
+
+TaskWrites = tuple[str, str, list[tuple[int, str, Any]]]
+"""The id and path of a task, and its writes: index, channel, value."""
+
+
+async def put_writes(
+    db: Database,
+    log: Log,
+    checkpoint_id: str,
+    task: TaskWrites,
+    *,
+    overwrite: bool,
+    made_at: datetime | None,
+    ttl: timedelta | None,
+    connection: HostConnection | None,
+    event: Event,
+) -> None:
+    """Put the writes of a task for the step after a checkpoint; see `Checkpointer.put_writes`."""
+    task_id, task_path, writes = task
+    heavy = values.is_heavy(value for _, _, value in writes)
+    if heavy:  # the caller may change them while a thread encodes them
+        writes = [values.frozen(one) for one in writes]
+    payload, checksum = await off_loop(
+        OFF_LOOP_BYTES if heavy else 0,
+        partial(encode_writes, task_id, task_path, writes),
+    )
+    stored = db.keyring.encrypt(WRITES_CODEC, checksum, payload)
+    event.payload_bytes = len(stored.payload)
+    now = datetime.now(UTC)
+    row = log.names() | {
+        "p_now": now,
+        "p_active_at": second_of(now),
+        "p_count": 1,
+        "p_checkpoint_id": None,
+        "p_made_at": made_at,
+        "p_expires_at": None if ttl is None else now + ttl,
+        "p_epoch": new_epoch(),
+        "p_entry_key": new_key(checkpoint_id),
+        "p_label": checkpoint_id,
+        "p_overwrites": 1 if overwrite else None,
+        "p_codec": stored.codec,
+        "p_checksum": stored.checksum,
+        "p_stored_at": now,
+        "p_payload": stored.payload,
+    }
+    for left in reversed(range(WRITE_TRIES)):
+        try:
+            done = await db.run(
+                partial(append_write, db.dialect, row),
+                WRITE_STATEMENT if db.dialect.single_statement_save else WRITE,
+                connection=connection,
+                event=event,
+            )
+        except DatabaseUnreachable as lost:
+            if not lost.maybe_applied or connection is not None or not left:
+                raise
+            continue  # its key is refused if it was put after all
+        except UniqueViolation:
+            return
+        if done:
+            return
+        await db.run(
+            partial(make_room, db.dialect, log, row), WRITE, connection=connection, event=event
+        )

@@ -1,0 +1,272 @@
+"""Skip-deltas on a tree: which base a new state takes, and the chain that a cache must hold.
+
+A row at depth k+1 takes as base its ancestor at depth ``(k + 1) & k`` (k+1 with its lowest bit
+cleared), which is always on its parent's own chain. So any state is a snapshot and at most
+log2(depth) deltas, on any branch, and whoever holds the parent's chain can encode a child.
+
+In another radix than 2 the lowest digit of the depth that is not zero becomes one less: so more
+rows are based on their parent, a chain is longer, and all is smaller.
+
+Pure: bytes and numbers, no I/O.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memalchemy.codec import deltas
+from memalchemy.codec.checksum import check_payload, check_state, payload_checksum
+from memalchemy.codec.deltas import CODEC
+from memalchemy.codec.encryption import Keyring, StoredPayload
+from memalchemy.codec.values import (
+    MAX_STATE_BYTES,
+    Parts,
+    decode_state,
+    state_size,
+)
+from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
+
+MAX_CHAIN_DEPTH = 1024
+
+RADIX = 2
+
+READ_FACTOR = 2
+"""Deltas of twice a snapshot's bytes may be read with it: fewer snapshots, and no slower a load."""
+
+
+def base_depth(depth: int, radix: int = RADIX) -> int:
+    """The depth of what a row at *depth*, which is not 0, is based on."""
+    weight = 1
+    while depth % (weight * radix) == 0:
+        weight *= radix
+    return depth - weight
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One stored row of a chain; ``parts`` is its state, where it is kept decoded.
+
+    ``checksum`` is always the row's, which a save on it names. ``payload`` and ``codec`` are the
+    row's until `rebuild`, and then what was sealed in it.
+    """
+
+    seq: int
+    depth: int
+    payload: bytes
+    checksum: int
+    parts: Parts | None
+    codec: str = CODEC
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """A checkpoint with the chain of rows that it is rebuilt from, snapshot first."""
+
+    checkpoint_id: str
+    epoch: int
+    links: tuple[Link, ...]
+    raw_size: int
+    """The state's encoded size, decompressed."""
+    textual: frozenset[str] = frozenset()
+    """The keys of values that are known to hold nothing binary, see `values.encode_plain`."""
+
+    @property
+    def seq(self) -> int:
+        return self.links[-1].seq
+
+    @property
+    def depth(self) -> int:
+        return self.links[-1].depth
+
+    def parts_at(self, index: int) -> Parts:
+        """The state of one link, rebuilt from the nearest earlier one that is decoded."""
+        first = index
+        while first > 0 and self.links[first].parts is None:
+            first -= 1
+        link = self.links[first]
+        parts = link.parts if link.parts is not None else deltas.decode_snapshot(link.payload)
+        if first == index:
+            return parts
+        return deltas.apply_deltas(parts, (k.payload for k in self.links[first + 1 : index + 1]))
+
+    def parts(self) -> Parts:
+        """The checkpoint's state."""
+        return self.parts_at(len(self.links) - 1)
+
+    def held_bytes(self) -> int:
+        """What this takes in memory."""
+        return sum(
+            len(link.payload) + (0 if link.parts is None else state_size(link.parts))
+            for link in self.links
+        )
+
+    def within(self, room: int) -> tuple[Tip, int]:
+        """The same tip with the oldest decoded states dropped until it takes *room* bytes, and what
+        it takes then.
+        """
+        held = self.held_bytes()
+        over = held - room
+        if over <= 0:
+            return self, held
+        links = list(self.links)
+        for index, link in enumerate(links):
+            if over <= 0:
+                break
+            if link.parts is not None:
+                over -= state_size(link.parts)
+                links[index] = replace(link, parts=None)
+        return replace(self, links=tuple(links)), room + over
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An encoded state, ready to be stored; everything but the position it will get."""
+
+    kind: str
+    base_seq: int | None
+    base_checksum: int | None
+    epoch: int | None
+    """The epoch that the base was read under; ``None`` for a snapshot, which needs none."""
+    depth: int
+    raw_size: int
+    payload: bytes
+    stored: StoredPayload
+    parts: Parts
+    chain: tuple[Link, ...]
+    radix: int | None = None
+    """The radix in which the depths of its chain are read; ``None`` is `RADIX`."""
+
+    def as_tip(
+        self, checkpoint_id: str, seq: int, epoch: int, textual: frozenset[str] = frozenset()
+    ) -> Tip:
+        """What the stored draft is to the next save."""
+        link = Link(seq, self.depth, self.payload, self.stored.checksum, self.parts)
+        links = (*self.chain, link)
+        return Tip(checkpoint_id, epoch, links, self.raw_size, textual)
+
+
+def encode(
+    parts: Parts,
+    tip: Tip | None,
+    *,
+    level: int,
+    max_depth: int,
+    keyring: Keyring,
+    compared: deltas.Comparison | None = None,
+    radix: int = RADIX,
+) -> Draft:
+    """Encode a state under *tip*: as a delta, or as a snapshot when one is due; and seal it.
+
+    *compared* may know already how the state differs from the tip's, or from another.
+
+    A snapshot is due at the start, at *max_depth*, when the state has shrunk to half of its base,
+    and when the deltas that a load would read are `READ_FACTOR` times it. So no load reads
+    more than three snapshots' bytes; counting every delta since, read or not, stored a half more.
+    """
+    raw_size = state_size(parts)
+    if tip is not None and tip.depth < max_depth:
+        wanted = base_depth(tip.depth + 1, radix)
+        # No checksum covers the depth of a stored row: without the base there is a snapshot.
+        index = next((i for i, link in enumerate(tip.links) if link.depth == wanted), None)
+        base = None if index is None else tip.parts_at(index)
+        if index is not None and base is not None and raw_size * 2 >= state_size(base):
+            if compared is None or compared.parts is not base:
+                compared = deltas.Comparison(base)
+            payload = deltas.encode_delta(compared, parts, level)
+            read = len(payload) + sum(len(link.payload) for link in tip.links[1 : index + 1])
+            if read <= READ_FACTOR * len(tip.links[0].payload) or tip.depth == 0:
+                link = tip.links[index]
+                held = link if link.parts is base else replace(link, parts=base)
+                return Draft(
+                    kind="delta",
+                    base_seq=link.seq,
+                    base_checksum=link.checksum,
+                    epoch=tip.epoch,
+                    depth=tip.depth + 1,
+                    raw_size=raw_size,
+                    payload=payload,
+                    stored=keyring.encrypt(CODEC, payload_checksum(payload, parts), payload),
+                    parts=parts,
+                    chain=(*tip.links[:index], held),
+                    radix=None if radix == RADIX else radix,
+                )
+    payload = deltas.encode_snapshot(parts, level)
+    return Draft(
+        kind="snapshot",
+        base_seq=None,
+        base_checksum=None,
+        epoch=None,
+        depth=0,
+        raw_size=raw_size,
+        payload=payload,
+        stored=keyring.encrypt(CODEC, payload_checksum(payload, parts), payload),
+        parts=parts,
+        chain=(),
+        radix=None if radix == RADIX else radix,
+    )
+
+
+def rebuild(tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) -> Tip:
+    """Open and decode a chain as it came from the database, snapshot first, and verify it.
+
+    Every payload is held to its own checksum, and the state to that of the whole.
+
+    Raises:
+        Corrupt: a row is missing, changed, or does not fit the others.
+        KeyMissing, NotEncrypted: see `Keyring.decrypt`.
+    """
+    if not tip.links or tip.links[0].depth != 0:
+        raise Corrupt("the first state of a chain is missing")
+    links, checksum = [], 0
+    for link in tip.links:
+        codec, checksum, payload = keyring.decrypt(link.codec, link.checksum, link.payload)
+        check_payload(payload, checksum)
+        same = payload is link.payload
+        links.append(link if same else replace(link, payload=payload, codec=codec))
+    parts = deltas.decode_snapshot(links[0].payload, limit)
+    if len(links) > 1:
+        parts = deltas.apply_deltas(parts, (link.payload for link in links[1:]), limit)
+    check_state(parts, checksum)
+    return replace(tip, links=(*links[:-1], replace(links[-1], parts=parts)))
+
+
+def same_state(tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
+    """*known*, if it is of the very state that was read as *tip*; so it is not rebuilt again.
+
+    What was read is held to its checksums all the same.
+    """
+    if known is None or known.links[-1].parts is None or not tip.links:
+        return None
+    ends = [(t.epoch, t.checkpoint_id, t.links[-1].seq, t.links[-1].checksum) for t in (tip, known)]
+    if ends[0] != ends[1]:
+        return None
+    for link in tip.links:
+        _, checksum, payload = keyring.decrypt(link.codec, link.checksum, link.payload)
+        check_payload(payload, checksum)
+    return known
+
+
+def rebuild_checkpoint(thread_id: str, tip: Tip, keyring: Keyring, known: Tip | None = None) -> Tip:
+    """`rebuild`, of a thread that an error names, with its checkpoint; *known* as `same_state`."""
+    try:
+        return same_state(tip, known, keyring) or rebuild(tip, keyring)
+    except (Corrupt, KeyMissing, NotEncrypted) as error:
+        raise about(error, f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}") from error
+
+
+def decode_tip(
+    thread_id: str, tip: Tip | None, keyring: Keyring, known: Tip | None
+) -> tuple[Tip, dict[str, Any]] | None:
+    """A stored checkpoint rebuilt, and its state; ``None`` for none.
+
+    Raises:
+        Corrupt, KeyMissing, NotEncrypted: it cannot be read; the message names the checkpoint.
+    """
+    if tip is None:
+        return None
+    rebuilt = rebuild_checkpoint(thread_id, tip, keyring, known)
+    try:
+        return rebuilt, decode_state(rebuilt.parts())
+    except Corrupt as error:
+        raise about(error, f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}") from error

@@ -1,0 +1,71 @@
+"""Cache of the newest tips of logs: the bases of the next saves, and the answers to loads.
+
+An entry is never trusted for what the database holds now: a save sends the epoch under which its
+base was read. Nothing is cached from a transaction that may still roll back.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+
+from memalchemy._cache import BoundedCache
+from memalchemy.checkpoints.skip_deltas import Tip
+from memalchemy.database import Database
+from memalchemy.database.per_database import shared
+from memalchemy.log import Log
+
+MAX_BYTES = 64 * 1024 * 1024
+MAX_SHARE = 4
+"""One tip takes at most this fraction of the cache: a quarter."""
+
+
+class TipCache:
+    """Least-recently-used cache of one tip for each log, bounded in bytes."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_tip_bytes = max_bytes // MAX_SHARE
+        self._tips: BoundedCache[Log, tuple[Tip, int]] = BoundedCache(
+            max_bytes, itemgetter(1), max_value_size=self._max_tip_bytes
+        )
+
+    @classmethod
+    def of(cls, db: Database) -> TipCache:
+        """Return the cache that all checkpointers on one `Database` share."""
+        return shared(db, cls)
+
+    @property
+    def bytes(self) -> int:
+        """Size of all tips in memory."""
+        return self._tips.size
+
+    def get(self, log: Log) -> Tip | None:
+        """Return the tip of a log, if it is cached."""
+        found = self._tips.get(log)
+        return None if found is None else found[0]
+
+    def put(self, log: Log, tip: Tip) -> None:
+        """Cache *tip*, unless a tip of the same epoch is cached that is as new or newer.
+
+        Of two tips of the same state the cached one has more of its chain decoded.
+        """
+        entry = tip.within(self._max_tip_bytes)
+
+        def is_as_new(cached: tuple[Tip, int]) -> bool:
+            return cached[0].epoch == tip.epoch and cached[0].seq >= tip.seq
+
+        self._tips.put(log, entry, unless=is_as_new)
+
+    def drop(self, log: Log) -> None:
+        """Drop the tip of a log."""
+        self._tips.drop(log)
+
+    def drop_thread(self, tenant: str, thread_id: str) -> None:
+        """Drop the tips of all logs of a thread."""
+        self._tips.drop_where(lambda log, _: log[:2] == (tenant, thread_id))
+
+    def drop_tenant(self, tenant: str) -> None:
+        """Drop the tips of all logs of a tenant."""
+        self._tips.drop_where(lambda log, _: log.tenant == tenant)
+
+    def __len__(self) -> int:
+        return len(self._tips)

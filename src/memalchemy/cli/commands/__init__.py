@@ -1,0 +1,1 @@
+"""The commands: a file for each of them, or for a group such as ``memalchemy store``."""

@@ -1,0 +1,83 @@
+"""The command copy."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from memalchemy.cli.command import command
+from memalchemy.cli.context import Context
+from memalchemy.cli.formatting import count, format_size
+from memalchemy.cli.options import AllTenantsOption
+from memalchemy.cli.usage import UsageError, usage_errors
+
+TO_VARIABLE = "MEMALCHEMY_TO_URL"
+
+
+@command("copy", example="memalchemy copy --from sqlite:///agent.db --to sqlite:///new.db")
+async def copy(
+    ctx: Context,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="URL", help="Database to copy. [default: that of --db]"),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="URL", help=f"Database to copy into. [env: {TO_VARIABLE}]"),
+    ] = None,
+    from_schema: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Schema to copy. [default: that of --schema]"),
+    ] = None,
+    to_schema: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Schema to copy into.")
+    ] = None,
+    all_tenants: AllTenantsOption = False,
+    recheck: Annotated[
+        bool, typer.Option("--recheck", help="Also compare what an earlier copy has verified.")
+    ] = False,
+) -> None:
+    """Copy one database into another, of any kind.
+
+    Reads every row back and compares it. If the copy is interrupted, run it again; if the source
+    has grown, run it again to copy what is new. If the target holds other data under the same keys,
+    nothing is written and the exit code is 4.
+    """
+    from memalchemy.transfer import copy
+
+    to = to or os.environ.get(TO_VARIABLE)
+    if to is None:
+        raise UsageError(f"no target given; use --to URL or set {TO_VARIABLE}")
+    ctx.refuse_two_tenants(all_tenants=all_tenants)
+    options = ctx.options
+    source = ctx.with_options(db=from_ or options.db, schema=from_schema or options.schema)
+    target = ctx.with_options(db=to, schema=to_schema)
+    async with (
+        source.database() as old,
+        target.database(migrate="auto", create=True) as new,
+    ):
+        with ctx.terminal.progress("copying") as progress, usage_errors():
+            report = await copy(
+                old,
+                new,
+                all_tenants=all_tenants,
+                recheck=recheck,
+                # Everything is compared with the target first, and then copied.
+                progress=lambda report: progress.update(
+                    report.looked + report.done, 2 * (report.logs + report.items)
+                ),
+            )
+    if ctx.as_json:
+        ctx.terminal.print_json(asdict(report))
+        return
+    ctx.terminal.print(
+        f"{count(report.logs, 'log')} and {count(report.items, 'item')}: {report.new:,} new, "
+        f"{report.updated:,} updated, {report.unchanged:,} unchanged"
+    )
+    ctx.terminal.print(
+        f"{count(report.rows, 'row')} ({format_size(report.bytes)}) written, read back and "
+        f"compared in {report.seconds:.1f} s"
+    )

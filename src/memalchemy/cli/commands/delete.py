@@ -1,0 +1,50 @@
+"""The command delete."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from memalchemy.cli.command import command
+from memalchemy.cli.context import Context
+from memalchemy.cli.namespaces import find_checkpointer, thread_not_found
+from memalchemy.cli.options import OnlyNamespaceOption, ThreadArgument
+from memalchemy.cli.parsers import parse_namespace
+from memalchemy.errors import NotFound
+
+
+@command("delete", example="memalchemy --db sqlite:///agent.db delete airline-1 000007")
+async def delete(
+    ctx: Context,
+    thread: ThreadArgument,
+    checkpoint: Annotated[
+        str | None, typer.Argument(metavar="CHECKPOINT", help="Only this checkpoint.")
+    ] = None,
+    namespace: OnlyNamespaceOption = None,
+) -> None:
+    """Delete a thread, or one checkpoint of it.
+
+    A thread goes with its checkpoints and entries in all namespaces, unless --namespace names one.
+    Checkpoints that build on a deleted one stay readable.
+    """
+    from memalchemy import Checkpointer
+
+    async with ctx.database() as db:
+        if checkpoint is not None:
+            checkpointer = await find_checkpointer(ctx, db, thread, namespace)
+        else:
+            parts = () if namespace is None else parse_namespace(namespace)
+            checkpointer = Checkpointer(db, namespace=parts)
+        deleted = await checkpointer.delete(thread, checkpoint, all_namespaces=namespace is None)
+    if not deleted and checkpoint is None:
+        raise thread_not_found(thread, namespace)
+    if not deleted:
+        raise NotFound(
+            f"there is no checkpoint {checkpoint!r} in thread {thread!r}; `memalchemy history` "
+            "lists its checkpoints"
+        )
+    if ctx.as_json:
+        ctx.terminal.print_json({"deleted": True, "thread_id": thread, "checkpoint_id": checkpoint})
+    else:
+        ctx.terminal.print(f"deleted {f'{checkpoint} of ' if checkpoint else ''}{thread}")

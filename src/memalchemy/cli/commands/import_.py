@@ -1,0 +1,293 @@
+"""The command import: threads from a file, or from the tables of a framework."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memalchemy.cli.command import command
+from memalchemy.cli.context import Context
+from memalchemy.cli.exit_codes import OK, REFUSED
+from memalchemy.cli.formatting import count, format_size
+from memalchemy.cli.json_lines import LineReader, input_size, open_input
+from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.errors import DriverMissing
+
+if TYPE_CHECKING:
+    from memalchemy import Database
+    from memalchemy.importers.openai_agents import Outcome
+
+FRAMEWORKS = ("langgraph", "openai-agents")
+"""Frameworks whose tables ``--from`` reads; a file of that name is written ``./langgraph``."""
+
+STATUSES = ("imported", "resumed", "unchanged", "replaced", "skipped", "conflict", "bad")
+
+
+class OnConflict(StrEnum):
+    """What happens to a thread that exists and holds something else."""
+
+    ERROR = "error"
+    SKIP = "skip"
+    REPLACE = "replace"
+
+
+@command("import", example="memalchemy --db sqlite:///agent.db import threads.jsonl --prefix 2024/")
+async def import_(
+    ctx: Context,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="JSON lines; - reads stdin. With --from: langgraph or openai-agents.",
+        ),
+    ],
+    prefix: Annotated[
+        str, typer.Option(metavar="TEXT", help="Text to put before every thread id.")
+    ] = "",
+    on_conflict: Annotated[
+        OnConflict, typer.Option(help="For a thread that exists and holds something else.")
+    ] = OnConflict.ERROR,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="URL", help="Database with the framework's tables."),
+    ] = None,
+    from_schema: Annotated[
+        str | None, typer.Option(metavar="NAME", help="With --from: schema of those tables.")
+    ] = None,
+    messages_table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="With openai-agents: table of the messages. [default: agent_messages]",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --from: only report what would be imported.")
+    ] = False,
+) -> int:
+    """Import threads from a file, or from a framework's tables.
+
+    FILE has one thread in OpenAI's format per line, {"thread_id": …, "messages": […]}. Each message
+    becomes a checkpoint; other fields become metadata. Bad lines and conflicts are reported and
+    skipped, and the exit code is 4. If the import is interrupted, run it again.
+
+    `import langgraph --from URL` imports the threads and items of LangGraph's savers and stores;
+    `import openai-agents --from URL` imports the sessions of the OpenAI Agents SDK. Everything is
+    read back and compared. Run it again later to import what is new.
+    """
+    if source not in FRAMEWORKS:
+        if from_ is not None or dry_run:
+            names = " or ".join(FRAMEWORKS)
+            raise UsageError(f"--from and --dry-run go with {names} instead of a file")
+        return await _import_file(ctx, source, prefix, on_conflict)
+    if from_ is None:
+        raise UsageError(f"give --from URL, the database with the tables of {source}")
+    if source == "openai-agents":
+        return await _import_openai_agents(
+            ctx, from_, from_schema, messages_table, prefix, on_conflict, dry_run=dry_run
+        )
+    if on_conflict is OnConflict.REPLACE or messages_table is not None:
+        raise UsageError("langgraph takes neither --on-conflict replace nor --messages-table")
+    return await _import_langgraph(ctx, from_, from_schema, prefix, dry_run=dry_run)
+
+
+def _open_target(ctx: Context, *, dry_run: bool) -> AbstractAsyncContextManager[Database]:
+    """Open the database to import into; a dry run creates no file."""
+    from memalchemy import Database
+
+    if dry_run and (file := ctx.sqlite_file) is not None and not file.exists():
+        return Database("sqlite://")  # in memory, and as empty as the file would be
+    return ctx.database(migrate="check" if dry_run else "auto", create=True)
+
+
+async def _import_file(ctx: Context, file: str, prefix: str, on_conflict: OnConflict) -> int:
+    from memalchemy import Checkpointer
+    from memalchemy.importers.openai_chat import import_threads
+
+    counts: Counter[str] = Counter()
+    checkpoints = raw_bytes = stored_bytes = 0
+    problems: list[dict[str, Any]] = []
+    started = time.perf_counter()
+    with (
+        open_input(file) as opened,
+        ctx.terminal.progress("importing", input_size(file)) as progress,
+    ):
+        async with ctx.database(migrate="auto", create=True) as db:
+            lines = LineReader(opened)
+            async for outcome in import_threads(
+                Checkpointer(db), lines, prefix=prefix, on_conflict=on_conflict.value
+            ):
+                counts[outcome.status] += 1
+                checkpoints += outcome.checkpoints
+                raw_bytes += outcome.raw_bytes
+                stored_bytes += outcome.stored_bytes
+                progress.update(lines.bytes)
+                if outcome.problem:
+                    problems.append(
+                        {
+                            "line": outcome.line,
+                            "thread_id": outcome.thread_id,
+                            "problem": outcome.problem,
+                        }
+                    )
+                    thread = "" if outcome.thread_id is None else f" ({outcome.thread_id})"
+                    ctx.terminal.print_note(f"line {outcome.line}{thread}: {outcome.problem}")
+    seconds = time.perf_counter() - started
+    if ctx.as_json:
+        ctx.terminal.print_json(
+            {
+                "threads": {status: counts[status] for status in STATUSES},
+                "checkpoints": checkpoints,
+                "raw_bytes": raw_bytes,
+                "stored_bytes": stored_bytes,
+                "seconds": round(seconds, 3),
+                "problems": problems,
+            }
+        )
+    else:
+        ctx.terminal.print(
+            f"threads: {_summary(counts)}; {count(checkpoints, 'checkpoint')} written "
+            f"in {seconds:.1f} s"
+        )
+        if stored_bytes:
+            ctx.terminal.print(
+                f"full size of their states: {format_size(raw_bytes)}; stored size: "
+                f"{format_size(stored_bytes)}"
+            )
+    return REFUSED if counts["bad"] or counts["conflict"] else OK
+
+
+async def _import_langgraph(
+    ctx: Context, url: str, schema: str | None, prefix: str, *, dry_run: bool
+) -> int:
+    try:
+        from memalchemy.integrations.langgraph.importing import ImportReport, import_langgraph
+    except ImportError as error:
+        raise DriverMissing("langgraph-checkpoint", "langgraph", what="package") from error
+
+    started = time.perf_counter()
+    with ctx.terminal.progress("comparing" if dry_run else "importing") as progress:
+        reported = 0
+
+        def show(report: ImportReport) -> None:
+            nonlocal reported
+            progress.update(report.done, report.checkpoints + report.items)
+            for problem in report.problems[reported:]:
+                ctx.terminal.print_note(problem)
+            reported = len(report.problems)
+
+        async with _open_target(ctx, dry_run=dry_run) as db:
+            with usage_errors():
+                report = await import_langgraph(
+                    url, db, schema=schema, prefix=prefix, dry_run=dry_run, progress=show
+                )
+    seconds = time.perf_counter() - started
+    if ctx.as_json:
+        ctx.terminal.print_json(
+            {"dry_run": dry_run, **asdict(report), "seconds": round(seconds, 3)}
+        )
+    else:
+        ctx.terminal.print(
+            f"{count(report.threads, 'thread')}, {count(report.checkpoints, 'checkpoint')}: "
+            f"{report.new_checkpoints:,} new, {report.unchanged_checkpoints:,} unchanged; "
+            f"{count(report.writes, 'pending write')}"
+        )
+        expired = f", {report.expired:,} expired and left" if report.expired else ""
+        ctx.terminal.print(
+            f"{count(report.items, 'item')}: {report.new_items:,} new, "
+            f"{report.unchanged_items:,} unchanged{expired}; {count(report.vectors, 'vector')}"
+        )
+        done = "would be written" if dry_run else "written, read back and compared"
+        ctx.terminal.print(f"what is new {done} in {seconds:.1f} s")
+    return REFUSED if report.problems else OK
+
+
+async def _import_openai_agents(
+    ctx: Context,
+    url: str,
+    schema: str | None,
+    messages_table: str | None,
+    prefix: str,
+    on_conflict: OnConflict,
+    *,
+    dry_run: bool,
+) -> int:
+    from memalchemy.importers.openai_agents import MESSAGES, count_sessions, import_sessions
+
+    source = ctx.with_options(db=url, schema=schema, keys_file=None, readable=None)
+    table = messages_table or MESSAGES
+    outcomes: list[Outcome] = []
+    sessions: set[str] = set()
+    started = time.perf_counter()
+    with ctx.terminal.progress("comparing" if dry_run else "importing") as progress:
+        async with (
+            source.database(migrate="off") as source_db,
+            _open_target(ctx, dry_run=dry_run) as target_db,
+        ):
+            total = await count_sessions(source_db, messages_table=table)
+            with usage_errors():
+                async for outcome in import_sessions(
+                    source_db,
+                    target_db,
+                    messages_table=table,
+                    prefix=prefix,
+                    on_conflict=on_conflict.value,
+                    dry_run=dry_run,
+                ):
+                    outcomes.append(outcome)
+                    sessions.add(outcome.session_id)
+                    progress.update(len(sessions), total)
+                    _print_outcome_problems(ctx, outcome)
+    seconds = time.perf_counter() - started
+    counts: Counter[str] = Counter(outcome.status for outcome in outcomes)
+    items = sum(outcome.items for outcome in outcomes)
+    unreadable = sum(outcome.unreadable for outcome in outcomes)
+    if ctx.as_json:
+        ctx.terminal.print_json(
+            {
+                "dry_run": dry_run,
+                "sessions": len(sessions),
+                "branches": {status: counts[status] for status in STATUSES},
+                "items": items,
+                "unreadable": unreadable,
+                "seconds": round(seconds, 3),
+                "problems": [
+                    {
+                        "session_id": outcome.session_id,
+                        "branch": outcome.branch,
+                        "unreadable": outcome.unreadable,
+                        "problem": outcome.problem,
+                    }
+                    for outcome in outcomes
+                    if outcome.problem or outcome.unreadable
+                ],
+            }
+        )
+    else:
+        branches = count(len(outcomes), "branch", "branches")
+        ctx.terminal.print(f"{count(len(sessions), 'session')}, {branches}: {_summary(counts)}")
+        done = "would be written" if dry_run else "written, read back and compared"
+        ctx.terminal.print(f"{count(items, 'item')} {done} in {seconds:.1f} s")
+    return REFUSED if counts["bad"] or counts["conflict"] or unreadable else OK
+
+
+def _print_outcome_problems(ctx: Context, outcome: Outcome) -> None:
+    name = f"session {outcome.session_id}"
+    if outcome.branch != "main":
+        name += f", branch {outcome.branch}"
+    if outcome.problem:
+        ctx.terminal.print_note(f"{name}: {outcome.problem}")
+    if outcome.unreadable:
+        rows = count(outcome.unreadable, "row")
+        ctx.terminal.print_note(f"{name}: {rows} left out, not JSON")
+
+
+def _summary(counts: Counter[str]) -> str:
+    found = [f"{counts[status]:,} {status}" for status in STATUSES if counts[status]]
+    return ", ".join(found) or "none"

@@ -1,0 +1,207 @@
+"""Commands that inspect threads: threads, history, show, diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memalchemy.cli.command import command
+from memalchemy.cli.context import Context
+from memalchemy.cli.formatting import count, format_size, format_time, shorten
+from memalchemy.cli.namespaces import find_checkpointer
+from memalchemy.cli.options import (
+    LimitOption,
+    OnlyNamespaceOption,
+    PrefixOption,
+    ThreadArgument,
+    ThreadNamespaceOption,
+)
+from memalchemy.cli.parsers import format_namespace, parse_namespace
+from memalchemy.errors import NotFound
+
+if TYPE_CHECKING:
+    from memalchemy import Checkpointer, CheckpointInfo, Diff
+
+
+@command("threads", example="memalchemy --db sqlite:///agent.db threads --pattern 'airline-*'")
+async def threads(
+    ctx: Context,
+    pattern: Annotated[
+        str, typer.Option(metavar="GLOB", help="Glob over the whole id: *, ?, [a-z].")
+    ] = "*",
+    namespace: OnlyNamespaceOption = None,
+    prefix: PrefixOption = False,
+    limit: LimitOption = 100,
+) -> None:
+    """List threads, most recently written first.
+
+    Lists what agents have saved and what frameworks and conversations keep, in all namespaces. A
+    thread that is in several namespaces is listed once for each.
+    """
+    from memalchemy import Checkpointer
+
+    parts = () if namespace is None else parse_namespace(namespace)
+    async with ctx.database() as db:
+        logs = await Checkpointer(db, namespace=parts).list_logs(
+            limit=limit, pattern=pattern, below=prefix or namespace is None
+        )
+    if ctx.as_json:
+        ctx.terminal.print_json(
+            [
+                {
+                    "thread_id": log.thread_id,
+                    "namespace": list(log.namespace),
+                    "checkpoints": log.checkpoints,
+                    "entries": log.entries,
+                    "newest": log.newest_id,
+                    "saved_at": log.updated_at,
+                    "raw_bytes": log.raw_size,
+                    "stored_bytes": log.stored_size,
+                }
+                for log in logs
+            ]
+        )
+        return
+    ctx.terminal.print_table(
+        ("thread", "namespace", ">checkpoints", ">entries", ">stored", "written (UTC)"),
+        (
+            (
+                log.thread_id,
+                format_namespace(log.namespace),
+                log.checkpoints or "",
+                log.entries or "",
+                format_size(log.stored_size) if log.checkpoints else "",
+                format_time(log.updated_at),
+            )
+            for log in logs
+        ),
+    )
+    ctx.terminal.print_note(count(len({log.thread_id for log in logs}), "thread"))
+    if len(logs) == limit:
+        ctx.terminal.print_note(f"only the {limit} logs written last; --limit shows more")
+
+
+@command("history", example="memalchemy --db sqlite:///agent.db history airline-1 --limit 50")
+async def history(
+    ctx: Context,
+    thread: ThreadArgument,
+    namespace: ThreadNamespaceOption = None,
+    limit: LimitOption = 20,
+) -> None:
+    """List the checkpoints of a thread, newest first.
+
+    Reads no states. "branch of" names the parent of a checkpoint that does not continue the one
+    before it.
+    """
+    async with ctx.database() as db:
+        checkpointer = await find_checkpointer(ctx, db, thread, namespace)
+        infos = [info async for info in checkpointer.history(thread, limit=limit + 1)]
+        branches = await _find_branches(checkpointer, infos)
+    shown = infos[:limit]
+    if ctx.as_json:
+        ctx.terminal.print_json(
+            [
+                info.as_dict()
+                | {"branch": info.checkpoint_id in branches, "namespace": checkpointer.namespace}
+                for info in shown
+            ]
+        )
+        return
+    ctx.terminal.print_table(
+        ("checkpoint", "branch of", "happened (UTC)", ">full size", ">stored", "metadata"),
+        (
+            (
+                info.checkpoint_id,
+                info.parent_id if info.checkpoint_id in branches else "",
+                format_time(info.occurred_at),
+                format_size(info.raw_size),
+                format_size(info.stored_size),
+                shorten(info.metadata) if info.metadata else "",
+            )
+            for info in shown
+        ),
+    )
+    if len(infos) > limit:
+        ctx.terminal.print_note(f"only the newest {limit}; --limit shows more")
+
+
+async def _find_branches(checkpointer: Checkpointer, infos: list[CheckpointInfo]) -> set[str]:
+    """Return the ids of checkpoints whose parent exists and is not the checkpoint before them."""
+    branches = set()
+    for info, before in pairwise(infos):
+        parent = info.parent_id
+        if parent in (None, before.checkpoint_id):
+            continue
+        # A checkpoint whose parent is gone follows a gap that pruning left; it is no branch.
+        if await checkpointer.exists(info.thread_id, parent):
+            branches.add(info.checkpoint_id)
+    return branches
+
+
+@command("show", example="memalchemy --db sqlite:///agent.db show airline-1 --at 000007")
+async def show(
+    ctx: Context,
+    thread: ThreadArgument,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option("--at", metavar="CHECKPOINT", help="This checkpoint, not the newest."),
+    ] = None,
+    namespace: ThreadNamespaceOption = None,
+) -> None:
+    """Print the state of a thread as JSON.
+
+    Prints the newest state unless --at names a checkpoint. Values that JSON lacks are made
+    readable: bytes become base64, sets become lists. `export` keeps their types.
+    """
+    async with ctx.database() as db:
+        checkpointer = await find_checkpointer(ctx, db, thread, namespace)
+        info = await checkpointer.get_metadata(thread, checkpoint)
+        state = info and await checkpointer.load(thread, info["checkpoint_id"])
+    if info is None or state is None:
+        wanted = "checkpoint" if checkpoint is None else f"checkpoint {checkpoint!r}"
+        raise NotFound(
+            f"there is no {wanted} in thread {thread!r}; `memalchemy history` lists them"
+        )
+    if ctx.as_json:
+        ctx.terminal.print_json(info | {"namespace": checkpointer.namespace, "state": state})
+    else:
+        ctx.terminal.print_json(state)
+
+
+@command("diff", example="memalchemy --db sqlite:///agent.db diff airline-1 000003 000007")
+async def diff(
+    ctx: Context,
+    thread: ThreadArgument,
+    a: Annotated[str, typer.Argument(metavar="A", help="Checkpoint to start from.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Checkpoint to compare with A.")],
+    namespace: ThreadNamespaceOption = None,
+) -> None:
+    """Compare two checkpoints of a thread.
+
+    Lists what changed from A to B by JSON pointer: - removed, ~ changed, + added.
+    """
+    async with ctx.database() as db:
+        checkpointer = await find_checkpointer(ctx, db, thread, namespace)
+        found = await checkpointer.diff(thread, a, b)
+    if ctx.as_json:
+        changed = {path: {"a": old, "b": new} for path, (old, new) in found.changed.items()}
+        ctx.terminal.print_json(
+            {"added": found.added, "removed": found.removed, "changed": changed}
+        )
+    elif found:
+        ctx.terminal.print_table(("", "path", "value"), diff_rows(found))
+    else:
+        ctx.terminal.print("no difference")
+
+
+def diff_rows(diff: Diff) -> Iterable[tuple[str, str, str]]:
+    """Yield the rows of a table that shows *diff*."""
+    for path, value in diff.removed.items():
+        yield "-", path, shorten(value)
+    for path, (old, new) in diff.changed.items():
+        yield "~", path, f"{shorten(old, 30)} → {shorten(new, 30)}"
+    for path, value in diff.added.items():
+        yield "+", path, shorten(value)

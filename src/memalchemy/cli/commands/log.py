@@ -1,0 +1,176 @@
+"""Commands of ``memalchemy log``, which read logs of entries such as conversations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memalchemy.cli.command import command
+from memalchemy.cli.context import Context
+from memalchemy.cli.formatting import count, format_time, highlight, shorten
+from memalchemy.cli.namespaces import find_log_namespace
+from memalchemy.cli.options import (
+    LimitOption,
+    OnlyNamespaceOption,
+    OptionalThreadArgument,
+    QueryArgument,
+    ThreadArgument,
+    ThreadNamespaceOption,
+    ThreadOption,
+)
+from memalchemy.cli.parsers import format_namespace, parse_namespace
+from memalchemy.cli.usage import usage_errors
+
+if TYPE_CHECKING:
+    from memalchemy import Entry
+    from memalchemy.contracts import EntryHit
+
+
+@command("ls", example="memalchemy --db sqlite:///agent.db log ls")
+async def list_logs(
+    ctx: Context, thread: OptionalThreadArgument = None, limit: LimitOption = 100
+) -> None:
+    """List logs that have entries, most recently written first."""
+    from memalchemy.log.listing import entry_logs
+
+    async with ctx.database() as db:
+        logs = await entry_logs(db, thread, limit=limit)
+    if ctx.as_json:
+        ctx.terminal.print_json(
+            [
+                {
+                    "thread_id": log.thread_id,
+                    "namespace": list(log.namespace),
+                    "entries": log.entries,
+                    "updated_at": log.updated_at,
+                }
+                for log in logs
+            ]
+        )
+        return
+    ctx.terminal.print_table(
+        ("thread", "namespace", ">entries", "written (UTC)"),
+        (
+            (
+                log.thread_id,
+                format_namespace(log.namespace),
+                log.entries,
+                format_time(log.updated_at),
+            )
+            for log in logs
+        ),
+    )
+    ctx.terminal.print_note(count(len(logs), "log"))
+    if len(logs) == limit:
+        ctx.terminal.print_note(f"only the {limit} logs written last; --limit shows more")
+
+
+@command("tail", example="memalchemy --db sqlite:///agent.db log tail support-42 --limit 20")
+async def tail(
+    ctx: Context,
+    thread: ThreadArgument,
+    namespace: ThreadNamespaceOption = None,
+    limit: LimitOption = 20,
+    before: Annotated[
+        int | None, typer.Option(metavar="POSITION", help="Only entries before this position.")
+    ] = None,
+) -> None:
+    """Print the newest entries of a log, in order.
+
+    Prints a message as its role and its words. A thread with several logs needs --namespace.
+    """
+    from memalchemy import ThreadLog
+
+    async with ctx.database() as db:
+        found = await find_log_namespace(db, thread, namespace)
+        entries = await ThreadLog(db, namespace=found).tail(thread, limit, before=before)
+    if ctx.as_json:
+        ctx.terminal.print_json([_to_document(entry) for entry in entries])
+        return
+    ctx.terminal.print_table(
+        (">position", "happened (UTC)", "role", "text"),
+        (
+            (entry.position, format_time(entry.occurred_at), *_role_and_text(entry.value))
+            for entry in entries
+        ),
+    )
+    if len(entries) == limit:
+        ctx.terminal.print_note(
+            f"only the newest {limit}; --limit shows more, --before {entries[0].position} shows "
+            "earlier ones"
+        )
+
+
+@command("search", example="memalchemy --db sqlite:///agent.db log search 'gift card'")
+async def search(
+    ctx: Context,
+    query: QueryArgument,
+    namespace: OnlyNamespaceOption = None,
+    thread: ThreadOption = None,
+    limit: LimitOption = 10,
+) -> None:
+    """Search entries for words, best match first.
+
+    Searches all logs unless --namespace or --thread is given. How rare a word is, and so its score,
+    is counted in each namespace separately.
+    """
+    from memalchemy import ThreadLog
+    from memalchemy.log.listing import entry_namespaces
+
+    only = None if namespace is None else [parse_namespace(namespace)]
+    hits: list[tuple[tuple[str, ...], EntryHit]] = []
+    async with ctx.database() as db:
+        with usage_errors():
+            for parts in only or await entry_namespaces(db, thread):
+                log = ThreadLog(db, namespace=parts)
+                hits += [(parts, hit) for hit in await log.search(query, limit, thread_id=thread)]
+    hits.sort(key=lambda hit: (hit[1].score, hit[1].stored_at, hit[1].position), reverse=True)
+    del hits[limit:]
+    if ctx.as_json:
+        ctx.terminal.print_json(
+            [
+                _to_document(hit)
+                | {"thread_id": hit.thread_id, "namespace": list(parts)}
+                | {"score": hit.score, "snippet": hit.snippet}
+                for parts, hit in hits
+            ]
+        )
+        return
+    ctx.terminal.print_table(
+        ("thread", "namespace", ">position", ">score", "text"),
+        (
+            (
+                hit.thread_id,
+                format_namespace(parts),
+                hit.position,
+                f"{hit.score:.2f}",
+                highlight(hit.snippet, query),
+            )
+            for parts, hit in hits
+        ),
+    )
+    ctx.terminal.print_note(count(len(hits), "entry", "entries"))
+
+
+COMMANDS = (list_logs, tail, search)
+
+
+def _to_document(entry: Entry) -> dict[str, Any]:
+    return {
+        "position": entry.position,
+        "key": entry.key,
+        "occurred_at": entry.occurred_at,
+        "stored_at": entry.stored_at,
+        "value": entry.value,
+    }
+
+
+def _role_and_text(value: Any) -> tuple[str, str]:
+    """Split an entry that is a message into its role and its words; others have no role."""
+    from memalchemy.messages import role_of, words_of
+
+    if isinstance(value, dict) and isinstance(value.get("role"), str):
+        rest = {name: part for name, part in value.items() if name not in ("role", "content")}
+        return str(role_of(value)), words_of(value.get("content")) or shorten(rest)
+    return "", shorten(value)

@@ -1,0 +1,76 @@
+"""The command prune."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from memalchemy.cli.command import command
+from memalchemy.cli.context import Context
+from memalchemy.cli.deletion import deletion_progress
+from memalchemy.cli.formatting import count
+from memalchemy.cli.namespaces import find_checkpointer
+from memalchemy.cli.options import DryRunOption, ThreadNamespaceOption
+from memalchemy.cli.parsers import parse_duration, parse_namespace
+from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
+
+
+@command(
+    "prune",
+    example="memalchemy --db sqlite:///agent.db prune --all --keep-last 20 --older-than 30d",
+)
+async def prune(
+    ctx: Context,
+    thread: Annotated[
+        str | None, typer.Argument(metavar="THREAD", help="Id of the thread, unless --all.")
+    ] = None,
+    keep_last: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Keep the N newest checkpoints.")
+    ] = None,
+    keep_every: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Keep every N-th saved checkpoint.")
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(metavar="AGE", help="Keep checkpoints younger than AGE: 30d, 12h, 90m."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All threads, in all namespaces or the one given.")
+    ] = False,
+    namespace: ThreadNamespaceOption = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Delete old checkpoints by rules.
+
+    Deletes the checkpoints that none of the given rules keeps, and never the newest of a thread.
+    Works in short transactions and skips threads that somebody is saving into. If it is
+    interrupted, run it again.
+    """
+    from memalchemy import Checkpointer
+
+    require_exactly_one("THREAD or --all", thread, everything)
+    if keep_last is None and keep_every is None and older_than is None:
+        raise UsageError("give at least one rule: --keep-last, --keep-every or --older-than")
+    age = None if older_than is None else parse_duration(older_than)
+    async with ctx.database() as db:
+        if thread:
+            checkpointer = await find_checkpointer(ctx, db, thread, namespace)
+        else:
+            parts = () if namespace is None else parse_namespace(namespace)
+            checkpointer = Checkpointer(db, namespace=parts)
+        with usage_errors(), deletion_progress(ctx, "pruning") as progress:
+            pruned = await checkpointer.prune(
+                thread,
+                keep_last=keep_last,
+                keep_every=keep_every,
+                older_than=age,
+                all_namespaces=everything and namespace is None,
+                dry_run=dry_run,
+                progress=progress,
+            )
+    if ctx.as_json:
+        ctx.terminal.print_json({"pruned": pruned, "dry_run": dry_run, "busy": progress.busy})
+    else:
+        verb = "would be deleted" if dry_run else "deleted"
+        ctx.terminal.print(f"{count(pruned, 'checkpoint')} {verb}")

@@ -1,0 +1,209 @@
+"""Commands of the schema: upgrade, downgrade, check, current, grants, distribute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from memalchemy.cli.command import command
+from memalchemy.cli.context import Context
+from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
+from memalchemy.errors import CapabilityMissing
+
+SqlOption = Annotated[
+    bool, typer.Option("--sql", help="Print the SQL script without connecting; run nothing.")
+]
+
+
+@command("upgrade", example="memalchemy --db postgresql://me@host/db upgrade --sql")
+async def upgrade(
+    ctx: Context,
+    revision: Annotated[
+        str, typer.Option(metavar="REVISION", help="Revision to stop at.")
+    ] = "head",
+    sql: SqlOption = False,
+) -> None:
+    """Create the schema, or bring it up to date.
+
+    Holds a lock: several processes may run it at once, and it may be repeated.
+    """
+    if sql:
+        _print_script(ctx, revision, down=False)
+        return
+    async with ctx.database(migrate="off", create=True) as db:
+        with _revision_errors(revision):
+            applied = await db.migrate(revision=revision)
+        _print_move(ctx, applied, await db.current())
+
+
+@command("downgrade", example="memalchemy --db sqlite:///agent.db downgrade base")
+async def downgrade(
+    ctx: Context,
+    revision: Annotated[
+        str, typer.Argument(metavar="REVISION", help="Revision to go to; base removes the schema.")
+    ],
+    delete_rows: Annotated[
+        bool, typer.Option("--delete-rows", help="Drop tables even if they hold rows.")
+    ] = False,
+    sql: SqlOption = False,
+) -> None:
+    """Take the schema back to an older revision.
+
+    Refuses with exit code 4 if that would drop rows. A script printed with --sql cannot check for
+    rows and drops them.
+    """
+    from memalchemy import migrate
+
+    if sql:
+        _print_script(ctx, revision, down=True)
+        return
+    async with ctx.database(migrate="off") as db:
+        with _revision_errors(revision):
+            undone = await db.run_sync(
+                lambda connection: migrate.downgrade(
+                    connection,
+                    revision,
+                    schema=db.schema,
+                    delete_rows=delete_rows,
+                    dialect=db.dialect,
+                )
+            )
+        _print_move(ctx, undone, await db.current())
+
+
+@command("check", example="memalchemy --db sqlite:///agent.db check")
+async def check(ctx: Context) -> None:
+    """Check that the schema fits this release.
+
+    Ends with exit code 1 if it does not. Only reads.
+    """
+    async with ctx.database(migrate="off") as db:
+        await db.check()
+        revision = await db.current()
+    if ctx.as_json:
+        ctx.terminal.print_json({"ok": True, "revision": revision})
+    else:
+        ctx.terminal.print(f"ok: this release works with revision {revision}")
+
+
+@command("current", example="memalchemy --db sqlite:///agent.db current")
+async def current(ctx: Context) -> None:
+    """Print the revision of the schema, and that of this release.
+
+    Only reads.
+    """
+    from memalchemy import migrate
+
+    async with ctx.database(migrate="off") as db:
+        revision = await db.current()
+    if ctx.as_json:
+        ctx.terminal.print_json({"revision": revision, "head": migrate.head()})
+    else:
+        found = revision or "no memalchemy schema"
+        ctx.terminal.print(f"{found} (this release: {migrate.head()})")
+
+
+@command("grants", example="memalchemy --db postgresql://me@host/db grants app")
+async def grants(
+    ctx: Context,
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="Role of the application.")],
+) -> None:
+    """Print the GRANT statements for an application's role.
+
+    They give the role all it needs, and no right to change the schema. Does not connect.
+    """
+    from memalchemy import migrate
+
+    db = ctx.database(offline=True)
+    if db.dialect.single_writer:
+        raise CapabilityMissing(
+            "SQLite has no roles: the permissions of the file decide who may use it"
+        )
+    tables = (*migrate.TABLES, migrate.VERSION_TABLE)
+    statements = db.dialect.maintenance.grants(role, db.schema, tables)
+    if ctx.as_json:
+        ctx.terminal.print_json({"role": role, "statements": statements})
+    else:
+        ctx.terminal.print_raw("\n".join(statements))
+
+
+@command("distribute", example="memalchemy distribute --citus --sql")
+async def distribute(
+    ctx: Context,
+    citus: Annotated[bool, typer.Option("--citus", help="Spread over a Citus cluster.")] = False,
+    oracle_partitions: Annotated[
+        bool, typer.Option("--oracle-partitions", help="Spread over hash partitions on Oracle.")
+    ] = False,
+    parts: Annotated[
+        int | None,
+        typer.Option(
+            "--parts",
+            min=1,
+            metavar="N",
+            help="Number of shards or partitions. [default: as Citus is set; 16 on Oracle]",
+        ),
+    ] = None,
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print the statements; required, because nothing is run.")
+    ] = False,
+) -> None:
+    """Print the statements that spread the tables over a cluster.
+
+    Does not connect. Run `memalchemy upgrade` first; then let the administrator read the statements
+    and run them once, while nothing writes.
+    """
+    from memalchemy.dialects import DIALECTS
+
+    require_exactly_one("--citus and --oracle-partitions", citus, oracle_partitions)
+    if not sql:
+        raise UsageError(
+            "distribute only prints statements and runs none: add --sql, read them, and run them "
+            "with the database's own client"
+        )
+    with usage_errors():
+        database = DIALECTS["postgresql" if citus else "oracle"].maintenance
+        statements = database.distribution_commands(ctx.options.schema, parts)
+    if ctx.as_json:
+        ctx.terminal.print_json({"statements": statements})
+    else:
+        ctx.terminal.print_raw("\n".join(statements))
+
+
+def _print_script(ctx: Context, revision: str, *, down: bool) -> None:
+    from memalchemy import migrate
+
+    db = ctx.database(offline=True)
+    with _revision_errors(revision):
+        script = migrate.offline(
+            db.dialect.name,
+            schema=db.schema,
+            start=migrate.head() if down else "base",
+            revision=revision,
+            down=down,
+        )
+    if ctx.as_json:
+        ctx.terminal.print_json({"sql": script})
+    else:
+        ctx.terminal.print_raw(script)
+
+
+def _print_move(ctx: Context, revisions: list[str], now: str | None) -> None:
+    if ctx.as_json:
+        ctx.terminal.print_json({"ran": revisions, "revision": now})
+        return
+    done = f"ran {', '.join(revisions)}" if revisions else "nothing to do"
+    at = f"at revision {now}" if now else "without a schema"
+    ctx.terminal.print(f"{done}; the database is {at}")
+
+
+@contextmanager
+def _revision_errors(revision: str) -> Iterator[None]:
+    from alembic.util import CommandError
+
+    try:
+        yield
+    except CommandError as error:
+        raise UsageError(f"cannot go to revision {revision!r}: {error}") from error

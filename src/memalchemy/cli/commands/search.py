@@ -1,0 +1,50 @@
+"""The command search."""
+
+from __future__ import annotations
+
+from memalchemy.cli.command import command
+from memalchemy.cli.context import Context
+from memalchemy.cli.formatting import count, highlight
+from memalchemy.cli.options import LimitOption, OnlyNamespaceOption, PrefixOption, QueryArgument
+from memalchemy.cli.parsers import format_namespace, parse_namespace
+
+
+@command("search", example="memalchemy --db sqlite:///agent.db search 'gift card refund'")
+async def search(
+    ctx: Context,
+    query: QueryArgument,
+    namespace: OnlyNamespaceOption = None,
+    prefix: PrefixOption = False,
+    limit: LimitOption = 10,
+) -> None:
+    """Search the checkpoints of all threads for words.
+
+    Lists the checkpoints that added the words, best match first, in all namespaces with one
+    ranking. Case and accents do not matter. `log search` searches entries, `store search` items.
+    """
+    from memalchemy import Checkpointer
+
+    parts = () if namespace is None else parse_namespace(namespace)
+    async with ctx.database() as db:
+        hits = await Checkpointer(db, namespace=parts).search(
+            query, limit, below=prefix or namespace is None
+        )
+    for hit in hits:
+        hit.setdefault("namespace", parts)
+    if ctx.as_json:
+        ctx.terminal.print_json(hits)
+        return
+    ctx.terminal.print_table(
+        ("thread", "namespace", "checkpoint", ">score", "text"),
+        (
+            (
+                hit["thread_id"],
+                format_namespace(hit["namespace"]),
+                hit["checkpoint_id"],
+                f"{hit['score']:.2f}",
+                highlight(hit["snippet"], query),
+            )
+            for hit in hits
+        ),
+    )
+    ctx.terminal.print_note(count(len(hits), "checkpoint"))

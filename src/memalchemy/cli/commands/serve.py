@@ -1,0 +1,149 @@
+"""The command serve."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memalchemy.cli.command import command
+from memalchemy.cli.context import Context
+from memalchemy.cli.formatting import count
+from memalchemy.cli.parsers import read_text_file
+from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.http import Tokens
+
+
+@command("serve", example="memalchemy --db sqlite:///agent.db serve --port 8080")
+async def serve(
+    ctx: Context,
+    host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, metavar="N", help="Port; 0 is any free one."),
+    ] = 8080,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help=f"A token=tenant per line. [env: {Tokens.VARIABLE}, the lines]"
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Without tokens, serve everybody who reaches HOST."),
+    ] = False,
+    max_body: Annotated[
+        int, typer.Option(min=1, metavar="BYTES", help="Largest body of a request.")
+    ] = 32 * 1024 * 1024,
+    rate: Annotated[
+        float,
+        typer.Option(min=0, metavar="N", help="Requests per second of a tenant; 0: any."),
+    ] = 0,
+    max_values: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Most JSON values in the body of a request.")
+    ] = 1_000_000,
+    max_results: Annotated[
+        int,
+        typer.Option(min=1, max=100_000, metavar="N", help="Largest limit of a list."),
+    ] = 10_000,
+    max_answer: Annotated[int, typer.Option(min=1, metavar="BYTES", help="Largest answer.")] = 64
+    * 1024
+    * 1024,
+    max_requests: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Requests of a tenant at the same time.")
+    ] = 100,
+    max_pending: Annotated[
+        int,
+        typer.Option(min=1, metavar="BYTES", help="Bodies of all requests at the same time."),
+    ] = 256 * 1024 * 1024,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN", help="Origin whose web pages may write, such as https://a.example."
+        ),
+    ] = None,
+    timeout: Annotated[  # noqa: ASYNC109 - of a request
+        float, typer.Option(min=0.001, metavar="S", help="Longest time of a request, in seconds.")
+    ] = 30,
+    grace: Annotated[
+        float,
+        typer.Option(min=1, metavar="S", help="Seconds for requests to end at shutdown."),
+    ] = 10,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
+) -> None:
+    """Serve the database over HTTP until Ctrl-C or SIGTERM.
+
+    Serves HTTPCheckpointer and any other client; /openapi.json describes the endpoints. Each token
+    gives access to one tenant. Without tokens the server accepts connections of this machine only,
+    as --tenant. Logs each request on stderr with its route, status, time and tenant, without ids or
+    content. Needs the extra `server`.
+    """
+    from memalchemy.http import Limits, serve
+
+    limits = Limits(
+        values=max_values,
+        results=max_results,
+        answer_bytes=max_answer,
+        tenant_requests=max_requests,
+        pending_bytes=max_pending,
+    )
+    tokens = _read_tokens(token_file)
+    if tokens is not None and ctx.options.tenant is not None:
+        raise UsageError("each token names its tenant: leave --tenant out")
+
+    def started(url: str) -> None:
+        _log_to_stderr(quiet=quiet)
+        who = "no tokens: this machine only" if tokens is None else count(len(tokens), "token")
+        if ctx.as_json:
+            ctx.terminal.print_json({"url": url, "tokens": 0 if tokens is None else len(tokens)})
+        else:
+            ctx.terminal.print(f"serving on {url} ({who}); Ctrl-C ends it")
+        sys.stdout.flush()
+
+    if tokens is None and insecure:
+        ctx.terminal.print_note(
+            "insecure: everybody who reaches this address can read and erase everything"
+        )
+    async with ctx.database() as db:
+        try:
+            with usage_errors():
+                await serve(
+                    db,
+                    host=host,
+                    port=port,
+                    tokens=tokens,
+                    insecure=insecure,
+                    max_body=max_body,
+                    limits=limits,
+                    origins=origin or (),
+                    rate=rate or None,
+                    timeout=timeout,
+                    grace=grace,
+                    started=started,
+                )
+        except OSError as error:
+            raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+
+
+def _read_tokens(file: Path | None) -> Tokens | None:
+    if file is not None:
+        text = read_text_file(file)
+    else:
+        text = os.environ.get(Tokens.VARIABLE, "")
+        if not text.strip():
+            return None
+    with usage_errors():
+        return Tokens.parse(text)
+
+
+def _log_to_stderr(*, quiet: bool) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log = logging.getLogger("memalchemy")
+    log.handlers[:] = [handler]
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
+    log.propagate = False

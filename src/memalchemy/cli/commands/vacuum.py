@@ -1,0 +1,89 @@
+"""The command vacuum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memalchemy.cli.command import command
+from memalchemy.cli.context import Context
+from memalchemy.cli.deletion import deletion_progress
+from memalchemy.cli.formatting import count, format_size
+from memalchemy.cli.options import DryRunOption
+from memalchemy.cli.usage import usage_errors
+
+if TYPE_CHECKING:
+    from memalchemy.space import Reclaimed
+
+
+@command("vacuum", example="memalchemy --db sqlite:///agent.db vacuum --older-than-days 90")
+async def vacuum(
+    ctx: Context,
+    older_than_days: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="DAYS", help="Also delete threads idle for so many days."),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Rewrite the tables: frees most, locks them meanwhile.")
+    ] = False,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Remove expired threads, and give free space back.
+
+    Removes the tenant's expired threads and traces of deleted ones; with --older-than-days also
+    threads that nobody has saved to for so long, which deletes data. Then gives free space of the
+    whole database back to the file system, as far as the database and the role allow, and prints
+    the commands for the rest.
+    """
+    from memalchemy import Checkpointer, space
+
+    reclaimed: Reclaimed | None = None
+    async with ctx.database() as db:
+        with usage_errors(), deletion_progress(ctx, "removing") as progress:
+            removed = await Checkpointer(db).vacuum(
+                older_than_days, all_namespaces=True, dry_run=dry_run, progress=progress
+            )
+        if not dry_run:
+            with ctx.terminal.progress("giving space back") as display:
+                reclaimed = await space.reclaim(
+                    db, full=full, progress=lambda state: display.update(state.done, state.total)
+                )
+    if ctx.as_json:
+        ctx.terminal.print_json(
+            {
+                "removed": removed,
+                "dry_run": dry_run,
+                "busy": progress.busy,
+                "before_bytes": reclaimed and reclaimed.before,
+                "after_bytes": reclaimed and reclaimed.after,
+                "advice": [
+                    {
+                        "reason": advice.reason,
+                        "commands": list(advice.commands),
+                        "table": advice.table,
+                        "dead_rows": advice.dead,
+                    }
+                    for advice in (reclaimed.advice if reclaimed else ())
+                ],
+            }
+        )
+        return
+    verb = "would be removed" if dry_run else "removed"
+    counted = count(removed, "checkpoint or entry", "checkpoints and entries")
+    ctx.terminal.print(f"{counted} {verb}")
+    if reclaimed is not None:
+        _print_reclaimed(ctx, reclaimed)
+
+
+def _print_reclaimed(ctx: Context, reclaimed: Reclaimed) -> None:
+    before, after = reclaimed.before, reclaimed.after
+    if before is not None and after is not None:
+        ctx.terminal.print(
+            f"{format_size(before)} before, {format_size(after)} after: "
+            f"{format_size(max(before - after, 0))} given back"
+        )
+    for advice in reclaimed.advice:
+        ctx.terminal.print(f"\n{advice.reason}")
+        for statement in advice.commands:
+            ctx.terminal.print(f"  {statement}")

@@ -1,0 +1,133 @@
+"""The context of a command: its common options, the database and the terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from memalchemy.cli.options import KEYS_VARIABLE, URL_VARIABLE, CommonOptions
+from memalchemy.cli.parsers import read_text_file
+from memalchemy.cli.terminal import Terminal
+from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.errors import DatabaseUnreachable, UnknownURL
+
+if TYPE_CHECKING:
+    from memalchemy import Database
+    from memalchemy.dialects import Target
+
+
+class Context:
+    """The common options of one command, and what they lead to."""
+
+    def __init__(self, options: CommonOptions) -> None:
+        self.options = options
+        self.as_json = options.as_json
+        self.terminal = Terminal(as_json=options.as_json, no_color=options.no_color)
+
+    @property
+    def url(self) -> str:
+        """URL of the database."""
+        url = self.options.db or os.environ.get(URL_VARIABLE)
+        if not url:
+            raise UsageError(
+                "no database given; use --db URL, for example --db sqlite:///agent.db, or set "
+                f"{URL_VARIABLE}"
+            )
+        return url
+
+    @property
+    def tenant(self) -> str:
+        """Name of the tenant."""
+        return "default" if self.options.tenant is None else self.options.tenant
+
+    def with_options(self, **changes: Any) -> Context:
+        """Return a context with other options, for a command that opens a second database."""
+        return Context(replace(self.options, **changes))
+
+    def database(
+        self,
+        *,
+        migrate: Literal["auto", "check", "off"] = "check",
+        create: bool = False,
+        offline: bool = False,
+    ) -> Database:
+        """Open the database: every command does it here, with ``async with ctx.database()``.
+
+        Args:
+            migrate: as `Database` takes it.
+            create: allow a SQLite file that does not exist yet.
+            offline: the command only asks for the dialect and never connects.
+
+        Raises:
+            UsageError: the options make no sense, or name a database in memory.
+            DatabaseUnreachable: the SQLite file does not exist.
+        """
+        from memalchemy import Database
+
+        if re.fullmatch(r"[^:@?#\s]+", self.url):  # a path: it holds no password to repeat
+            raise UnknownURL(
+                f"{self.url!r} is not a database URL; for a SQLite file write sqlite:///{self.url}"
+            )
+        with usage_errors():
+            db = Database(
+                self.url,
+                tenant=self.tenant,
+                schema=self.options.schema,
+                migrate=migrate,
+                keys=_read_keys(self.options.keys_file),
+                readable=[kind for kind in (self.options.readable or "").split(",") if kind],
+                allow_plaintext=self.options.allow_plaintext,
+            )
+        if db.dialect.single_writer and not offline:
+            path = self.sqlite_file
+            if path is None:
+                raise UsageError(
+                    "a database in memory would be lost when the command ends; name a file, such "
+                    "as sqlite:///agent.db"
+                )
+            if not create and not path.exists():
+                raise DatabaseUnreachable(
+                    f"the file {path} does not exist; check the path. `memalchemy upgrade` creates "
+                    "a new database"
+                )
+        return db
+
+    @property
+    def sqlite_file(self) -> Path | None:
+        """The file of a SQLite database; ``None`` on a server and in memory."""
+        path = self._target.path
+        return None if path is None else Path(path)
+
+    @property
+    def display_url(self) -> str:
+        """URL of the database without a password."""
+        return self._target.display
+
+    @property
+    def _target(self) -> Target:
+        from memalchemy.dialects import parse_url
+
+        return parse_url(self.url)
+
+    def refuse_two_tenants(self, *, all_tenants: bool) -> None:
+        """Raise a `UsageError` if both ``--tenant`` and ``--all-tenants`` are given."""
+        if all_tenants and self.options.tenant is not None:
+            raise UsageError("give --tenant or --all-tenants, not both")
+
+
+def _read_keys(file: str | None) -> list[str] | None:
+    """Read the keys in *file*, or those in the environment.
+
+    No option takes a key itself: every user of the machine can read a command line.
+    """
+    if file is None:
+        keys = os.environ.get(KEYS_VARIABLE, "").split(",")
+        return [key.strip() for key in keys if key.strip()] or None
+    lines = (line.strip() for line in read_text_file(file).splitlines())
+    found = [line for line in lines if line and not line.startswith("#")]
+    if not found:
+        raise UsageError(f"{file} has no key; write one key per line, the newest first")
+    return found

@@ -1,0 +1,119 @@
+"""Values as text: sizes, times, counts, JSON, and highlighted search results.
+
+Ids, metadata and search results are other people's text: `escape_controls` keeps a terminal from
+obeying what they contain.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from dataclasses import asdict, is_dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from memalchemy.contracts import Packed
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_DIRECTIONS_AND_BREAKS = "\u2028\u2029\u202a-\u202e\u2066-\u2069"
+_CONTROLS = re.compile(f"[\x00-\x1f\x7f-\x9f{_DIRECTIONS_AND_BREAKS}\ud800-\udfff]")
+_CONTROLS_IN_JSON = re.compile(f"[\x7f-\x9f{_DIRECTIONS_AND_BREAKS}\ud800-\udfff]")
+
+
+def escape_controls(text: str, *, keep: str = "") -> str:
+    """Make every character visible that a terminal would act on, except those in *keep*."""
+    return _CONTROLS.sub(lambda match: match[0] if match[0] in keep else _escape(match), text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def format_json(value: Any, *, indent: int | None = 2) -> str:
+    """Format *value* as JSON that is safe to print; see `to_json_types`."""
+    text = json.dumps(to_json_types(value), ensure_ascii=False, indent=indent, allow_nan=False)
+    return _CONTROLS_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def to_json_types(value: Any) -> Any:
+    """Convert *value* to JSON's types, for reading.
+
+    Dates become text, bytes base64, sets sorted lists, and what a framework has packed its content
+    where the format is known.
+    """
+    if isinstance(value, dict):
+        return {str(key): to_json_types(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json_types(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((to_json_types(item) for item in value), key=lambda item: json.dumps(item))
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, (UUID, Decimal)):
+        return str(value)
+    if isinstance(value, Packed):
+        return _unpack(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return to_json_types(asdict(value))
+    return value
+
+
+def _unpack(value: Packed) -> Any:
+    from memalchemy.codec.foreign_msgpack import plain_tree
+
+    content = plain_tree(value)
+    if not isinstance(content, Packed):
+        return to_json_types(content)
+    # An unknown format without bytes stands for no value.
+    return {"format": value.format, "data": to_json_types(value.data)} if value.data else None
+
+
+def format_size(number: float) -> str:
+    """Format a number of bytes, such as ``1.2 kB``."""
+    if abs(number) < 1000:
+        return f"{number:,.0f} B"
+    for unit in ("kB", "MB"):
+        number /= 1000
+        if abs(number) < 1000:
+            return f"{number:,.1f} {unit}"
+    return f"{number / 1000:,.1f} GB"
+
+
+def format_time(moment: datetime) -> str:
+    """Format a time in UTC."""
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def count(number: int, singular: str, plural: str | None = None) -> str:
+    """Format a number with its noun, such as ``1 item`` or ``3 entries``."""
+    return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"
+
+
+def shorten(value: Any, width: int = 60) -> str:
+    """Format *value* on one line of at most *width* characters."""
+    text = value if isinstance(value, str) else format_json(value, indent=None)
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def highlight(snippet: str, query: str) -> Text:
+    """Return *snippet* with the words of *query* highlighted."""
+    from rich.text import Text
+
+    from memalchemy.codec.search_text import is_cjk, query_terms
+
+    text = Text(escape_controls(snippet))
+    for word in {word for term in query_terms(query) for word in term}:
+        boundary = "" if is_cjk(word) else r"\b"
+        text.highlight_regex(f"(?i){boundary}{word}{boundary}", "bold yellow")
+    return text

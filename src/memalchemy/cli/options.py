@@ -1,0 +1,144 @@
+"""Options and arguments that several commands share, each declared once."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+URL_VARIABLE = "MEMALCHEMY_URL"
+KEYS_VARIABLE = "MEMALCHEMY_KEYS"
+
+
+@dataclass(frozen=True)
+class CommonOptions:
+    """The options of every command, which stand before its name or after it."""
+
+    db: Annotated[
+        str | None,
+        typer.Option("--db", metavar="URL", help=f"URL of the database. [env: {URL_VARIABLE}]"),
+    ] = None
+    tenant: Annotated[
+        str | None,
+        typer.Option("--tenant", metavar="NAME", help="Tenant to work on. [default: default]"),
+    ] = None
+    schema: Annotated[
+        str | None,
+        typer.Option("--schema", metavar="NAME", help="Schema of the tables (PostgreSQL, Oracle)."),
+    ] = None
+    keys_file: Annotated[
+        str | None,
+        typer.Option(
+            "--keys-file",
+            metavar="FILE",
+            help="Encryption keys, one per line; the first one encrypts. "
+            f"[env: {KEYS_VARIABLE}, separated by commas]",
+        ),
+    ] = None
+    readable: Annotated[
+        str | None,
+        typer.Option(
+            "--readable",
+            metavar="KINDS",
+            help="What an encrypted database stores unencrypted: text,fields,vectors.",
+        ),
+    ] = None
+    allow_plaintext: Annotated[
+        bool,
+        typer.Option(
+            "--allow-plaintext", help="Also read unencrypted data of an encrypted database."
+        ),
+    ] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = (
+        False
+    )
+    no_color: Annotated[bool, typer.Option("--no-color", help="Print no colours or styles.")] = (
+        False
+    )
+
+    @classmethod
+    def parameters(cls) -> list[inspect.Parameter]:
+        """Return the options as keyword parameters of a function that Typer calls."""
+        types = get_type_hints(cls, include_extras=True)
+        return [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=types[field.name],
+            )
+            for field in fields(cls)
+        ]
+
+    def override(self, values: dict[str, Any]) -> CommonOptions:
+        """Return these options with those of *values* that were given."""
+        given = {k: v for k, v in values.items() if v is not None and v is not False}
+        return replace(self, **given)
+
+
+ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="Id of the thread.")]
+OptionalThreadArgument = Annotated[
+    str | None, typer.Argument(metavar="THREAD", help="One thread instead of all.")
+]
+ThreadOption = Annotated[
+    str | None, typer.Option("--thread", metavar="THREAD", help="Only this thread.")
+]
+QueryArgument = Annotated[
+    str, typer.Argument(metavar="QUERY", help="Words to look for; there are no operators.")
+]
+LimitOption = Annotated[
+    int, typer.Option("--limit", min=1, metavar="N", help="Largest number of results.")
+]
+ThreadNamespaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        metavar="NAMESPACE",
+        help="Namespace of the thread, such as langgraph; / is the root.",
+    ),
+]
+OnlyNamespaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        metavar="NAMESPACE",
+        help="Only this namespace, such as langgraph, instead of all; / is the root.",
+    ),
+]
+PrefixOption = Annotated[
+    bool, typer.Option("--prefix", help="Include the namespaces below NAMESPACE.")
+]
+MetadataOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata",
+        metavar="KEY=VALUE",
+        help="Threads with this metadata; repeat it for several. VALUE may be JSON.",
+    ),
+]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, not stdout.")
+]
+AllTenantsOption = Annotated[
+    bool, typer.Option("--all-tenants", help="All tenants instead of one.")
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Only report what would be done; change nothing.")
+]
+
+
+class Metric(StrEnum):
+    """Measures of the similarity of two vectors."""
+
+    COSINE = "cosine"
+    DOT = "dot"
+    L2 = "l2"
+
+
+MetricOption = Annotated[
+    Metric, typer.Option("--metric", help="How the similarity of vectors is measured.")
+]

@@ -1,0 +1,31 @@
+"""Mistakes in how a command was called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from memalchemy.errors import MemalchemyError
+
+
+class UsageError(MemalchemyError):
+    """The options contradict each other, lack something, or have a value that makes no sense."""
+
+    code = "MA-USAGE"
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Report a `ValueError` of the library as a mistake in the command."""
+    try:
+        yield
+    except MemalchemyError:
+        raise
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def require_exactly_one(options: str, *values: object) -> None:
+    """Raise a `UsageError` that names *options* unless exactly one of *values* is given."""
+    if sum(bool(value) for value in values) != 1:
+        raise UsageError(f"give exactly one of {options}")

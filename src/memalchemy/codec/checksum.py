@@ -1,0 +1,50 @@
+"""CRC-32 checksums of payloads, and of the states that are rebuilt from them.
+
+A delta that is applied to the wrong base, or decompressed with the wrong dictionary, gives garbage
+without an error. So a state's payload is stored with one number that covers the payload and the
+state it is of.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import ormsgpack
+
+from memalchemy.codec.values import Parts, encode_key
+from memalchemy.errors import Corrupt
+
+_INT64 = 2**63
+"""Offset between an unsigned number of 64 bits and the signed one that columns hold."""
+
+
+def state_checksum(parts: Parts) -> int:
+    """Return the CRC-32 of a whole state: keys, lengths and values in order."""
+    head: list[bytes | int] = []
+    for key, value in parts.items():
+        head += (encode_key(key), len(value))
+    checksum = zlib.crc32(ormsgpack.packb(head))
+    for value in parts.values():
+        checksum = zlib.crc32(value, checksum)
+    return checksum
+
+
+def payload_checksum(payload: bytes, parts: Parts) -> int:
+    """Return the checksum to store with the payload of a state, as a signed integer of 64 bits.
+
+    The upper half is of the state, the lower of the payload: a single changed byte of the payload
+    is certain to be noticed, a wrong base all but certain.
+    """
+    return ((state_checksum(parts) << 32) | zlib.crc32(payload)) - _INT64
+
+
+def check_payload(payload: bytes, checksum: int) -> None:
+    """Raise `Corrupt` unless *payload* is the one that *checksum* was stored for."""
+    if zlib.crc32(payload) != (checksum + _INT64) & 0xFFFFFFFF:
+        raise Corrupt("a stored payload does not match its checksum")
+
+
+def check_state(parts: Parts, checksum: int) -> None:
+    """Raise `Corrupt` unless *parts* is the state that *checksum* was stored for."""
+    if state_checksum(parts) != (checksum + _INT64) >> 32:
+        raise Corrupt("a rebuilt state does not match its checksum")

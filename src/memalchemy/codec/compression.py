@@ -1,0 +1,135 @@
+"""Compress bytes with zstd or deflate. The first byte of the result says which, or neither."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+
+import zstandard
+
+from memalchemy.errors import Corrupt
+
+_UNCOMPRESSED, _ZSTD, _DEFLATE = b"\x00", b"\x01", b"\x02"
+UNCOMPRESSED = _UNCOMPRESSED[0]
+"""First byte of a result that is not compressed."""
+
+TINY = 8
+"""Bytes up to which a text is not compressed, not even with a dictionary."""
+
+_MIN_BYTES = 40
+"""Bytes below which a zstd frame is never smaller than its content."""
+_DEFLATE_BYTES = 4 * 1024
+"""Bytes up to which deflate compresses better than zstd and starts 20 times faster. On 15 KB that
+do not compress it takes five times as long."""
+_DEFLATE_WINDOW = 32 * 1024
+"""Bytes that deflate can refer back to."""
+_FRAME_HEADER = 32
+"""Bytes of a zstd frame that are enough to read the size of its content."""
+_REUSE_BYTES = 64 * 1024
+"""Bytes up to which a thread's compressor is reused: afterwards it holds several times as much."""
+
+_LEVEL = 3
+
+
+def compress(body: bytes, level: int | None, dictionary: bytes = b"") -> bytes:
+    """Compress *body*, unless *level* is ``None`` or the result would not be smaller.
+
+    What was compressed with a *dictionary* has to be decompressed with the same one.
+    """
+    if level is None:
+        return _UNCOMPRESSED + body
+    if len(body) >= _MIN_BYTES or (dictionary and len(body) > TINY):
+        method = _ZSTD
+        if len(body) <= _DEFLATE_BYTES and len(dictionary) + len(body) <= _DEFLATE_WINDOW:
+            method = _DEFLATE
+            deflate = zlib.compressobj(min(level + 3, 9), zlib.DEFLATED, -15, 8, zdict=dictionary)
+            compressed = deflate.compress(body) + deflate.flush()
+        else:
+            compressed = _compressor(level, _dictionary(dictionary)).compress(body)
+        if len(compressed) < len(body):
+            return method + compressed
+    return _UNCOMPRESSED + body
+
+
+def compress_for_bulk_reads(body: bytes) -> bytes:
+    """Compress *body* with zstd, whatever its size, for values that are read many at a time.
+
+    Short values take a tenth more than with deflate, and half the time to decompress.
+    """
+    if len(body) >= _MIN_BYTES:
+        if len(body) <= _REUSE_BYTES:
+            compressed = _contexts.compress(body)
+        else:
+            compressed = _compressor(_LEVEL).compress(body)
+        if len(compressed) < len(body):
+            return _ZSTD + compressed
+    return _UNCOMPRESSED + body
+
+
+def decompress(compressed: bytes, limit: int, dictionary: bytes = b"") -> bytes:
+    """Decompress what either function returned, without ever inflating it beyond *limit* bytes.
+
+    Raises:
+        Corrupt: the content is damaged, larger than *limit*, or compressed in an unknown way.
+    """
+    method, body = compressed[:1], compressed[1:]
+    if method == _UNCOMPRESSED:
+        return body
+    try:
+        if method == _DEFLATE:
+            inflate = zlib.decompressobj(-15, zdict=dictionary)
+            found = inflate.decompress(body, limit + 1)  # 0 would be no bound at all
+            if len(found) > limit:
+                raise Corrupt(f"a stored payload would inflate beyond {limit:,} bytes")
+            if not inflate.eof:
+                raise Corrupt("a stored payload ends too early")
+            return found
+        if method != _ZSTD:
+            raise Corrupt("a stored payload is compressed in an unknown way")
+        if zstandard.frame_content_size(body) > limit:
+            raise Corrupt(f"a stored payload would inflate beyond {limit:,} bytes")
+        context = _dictionary(dictionary)
+        if context is None:
+            return _contexts.decompressor.decompress(body, max_output_size=max(limit, 1))
+        return zstandard.ZstdDecompressor(dict_data=context).decompress(
+            body, max_output_size=max(limit, 1)
+        )
+    except (zstandard.ZstdError, zlib.error) as error:
+        raise Corrupt("a stored payload cannot be decompressed") from error
+
+
+def decompressed_size(compressed: bytes) -> int:
+    """Return the size that `decompress` would return; 0 for content that it would refuse.
+
+    Deflated content counts as it is stored, because deflate does not say its size.
+    """
+    if compressed[:1] != _ZSTD:
+        return max(len(compressed) - 1, 0)
+    try:
+        return max(int(zstandard.frame_content_size(compressed[1:_FRAME_HEADER])), 0)
+    except zstandard.ZstdError:
+        return 0
+
+
+class _Contexts(threading.local):
+    """Compressor and decompressor of a thread: creating one takes longer than a short text does."""
+
+    def __init__(self) -> None:
+        self.decompressor = zstandard.ZstdDecompressor()
+        self.compress = _compressor(_LEVEL).compress
+
+
+def _compressor(
+    level: int, dictionary: zstandard.ZstdCompressionDict | None = None
+) -> zstandard.ZstdCompressor:
+    return zstandard.ZstdCompressor(level=level, dict_data=dictionary, write_content_size=True)
+
+
+def _dictionary(content: bytes) -> zstandard.ZstdCompressionDict | None:
+    # zstd refuses a raw dictionary of less than 8 bytes.
+    if len(content) < 8:
+        return None
+    return zstandard.ZstdCompressionDict(content, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+
+
+_contexts = _Contexts()

@@ -1,0 +1,283 @@
+"""Encrypt payloads with AES-256-GCM: the last step of each encoding, the first of each decoding.
+
+An encrypted payload is a version byte, the id of its key, a nonce, and the ciphertext of the
+checksum and the payload. Version, key id, nonce and codec are authenticated too. The row in which
+the payload is stored is not: rows are copied as they are.
+
+The checksum column beside an encrypted payload is computed from the encrypted bytes. It tells
+nothing of the payload, is another one after each encryption, and is compared without a key.
+
+No error and no representation shows a key.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import zlib
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from memalchemy.errors import (
+    CapabilityMissing,
+    Corrupt,
+    DriverMissing,
+    KeyMissing,
+    NotEncrypted,
+    StoreCapabilityError,
+)
+
+CODEC_SUFFIX = "+gcm1"
+"""End of the codec tag of an encrypted payload."""
+
+READABLE = ("text", "fields", "vectors")
+"""Data that may stay unencrypted beside a payload, so that the database can search in it."""
+
+_CAPABILITIES = {
+    "text": ("search", "words"),
+    "fields": ("filter", "fields"),
+    "vectors": ("semantic_search", "vectors"),
+}
+"""The capability that needs each of `READABLE`, and the word for it in an error."""
+
+_VERSION = b"\x01"
+_ID, _NONCE, _TAG, _CHECKSUM = 8, 12, 16, 8
+_HEADER = len(_VERSION) + _ID + _NONCE
+
+PREFIX_BYTES = len(_VERSION) + _ID
+"""Bytes at the start of an encrypted payload that name the version and the key."""
+
+OVERHEAD = _HEADER + _CHECKSUM + _TAG
+"""Bytes that encryption adds to a payload."""
+
+_ADVICE = "a key is what `memalchemy generate-key` prints: 32 bytes as URL-safe base64"
+
+
+class StoredPayload(NamedTuple):
+    """The columns of a payload, encrypted or not."""
+
+    codec: str
+    checksum: int
+    payload: bytes
+
+
+class _Key:
+    """One key: its cipher, its id, and the secret that pseudonyms are made with."""
+
+    __slots__ = ("aead", "id", "naming")
+
+    def __init__(self, given: object) -> None:
+        try:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+            from cryptography.hazmat.primitives.hashes import SHA256
+            from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+        except ImportError as error:
+            raise DriverMissing("cryptography", "encryption", what="package") from error
+        secret = _secret(given)
+        # Keys are derived for this use, so that the secret may be another program's as well.
+        about = b"memalchemy gcm1 "
+        derived = HKDF(SHA256(), 32, salt=None, info=about + b"key").derive(secret)
+        self.id = HKDF(SHA256(), _ID, salt=None, info=about + b"id").derive(secret)
+        self.naming = HKDF(SHA256(), 32, salt=None, info=about + b"name").derive(secret)
+        self.aead = AESGCM(derived)
+
+
+class Keyring:
+    """The keys of a database: the first encrypts, each decrypts. Without keys nothing is changed.
+
+    Args:
+        keys: a Fernet key, as text or bytes, or several; whitespace around a key is ignored.
+        readable: data of `READABLE` that may be stored unencrypted beside encrypted payloads.
+        allow_plaintext: read unencrypted payloads as well, while a database is being encrypted.
+
+    Raises:
+        ValueError: a key is invalid, or *readable* names something else. No key is shown.
+        DriverMissing: the package ``cryptography`` is not installed.
+    """
+
+    def __init__(
+        self,
+        keys: str | bytes | Iterable[str | bytes] | None = None,
+        *,
+        readable: Iterable[str] = (),
+        allow_plaintext: bool = False,
+    ) -> None:
+        if isinstance(readable, str) or (unknown := sorted({*readable} - {*READABLE})):
+            wrong = readable if isinstance(readable, str) else unknown[0]
+            raise ValueError(
+                f"readable= is a list of {', '.join(map(repr, READABLE))}; got {wrong!r}"
+            )
+        if isinstance(keys, (str, bytes)):
+            keys = [keys]
+        given = None if keys is None else list(keys)
+        if given == []:
+            raise ValueError("keys= is empty: give at least one key, or leave it out")
+        self._keys = {key.id: key for key in map(_Key, given or ())}
+        self._first = next(iter(self._keys.values()), None)
+        self._readable = frozenset(readable)
+        self.allow_plaintext = allow_plaintext
+
+    def __repr__(self) -> str:
+        return f"Keyring({len(self._keys)} keys)" if self._keys else "Keyring()"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a keyring holds keys and is not pickled; give keys= to another Database")
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether there is a key, so that payloads are encrypted."""
+        return self._first is not None
+
+    @property
+    def prefix(self) -> bytes:
+        """The first bytes of payloads that the first key has encrypted; empty without keys."""
+        return b"" if self._first is None else _VERSION + self._first.id
+
+    @property
+    def first_id(self) -> str | None:
+        """The id of the key that encrypts."""
+        return None if self._first is None else self._first.id.hex()
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of all keys; an id tells nothing of its key."""
+        return frozenset(id_.hex() for id_ in self._keys)
+
+    def has_key_of(self, payload: bytes) -> bool:
+        """Return whether the key of an encrypted payload is here; `PREFIX_BYTES` of it will do."""
+        return payload[len(_VERSION) : PREFIX_BYTES] in self._keys
+
+    def is_readable(self, what: str) -> bool:
+        """Return whether *what*, one of `READABLE`, may be stored unencrypted."""
+        assert what in READABLE
+        return not self._keys or what in self._readable
+
+    def check_readable(self, what: str, wanted: str, *, store: str | None = None) -> None:
+        """Raise `CapabilityMissing` unless *what*, which *wanted* needs, may be stored unencrypted.
+
+        Given *store*, the name of a store's class, the error is a `StoreCapabilityError`.
+        """
+        if self.is_readable(what):
+            return
+        capability, means = _CAPABILITIES[what]
+        hint = f'To have them stored unencrypted open it with readable=("{what}",)'
+        message = (
+            f"{wanted} needs {means} that the database can read, and this one is encrypted. {hint};"
+            " what was written before has none until it is written again"
+        )
+        if store is None:
+            raise CapabilityMissing(message, capability=capability)
+        raise StoreCapabilityError(capability, store, hint, message=message)
+
+    def pseudonym(self, text: str, length: int) -> str:
+        """Return a name for *text*, always the same: up to 64 hexadecimal digits.
+
+        With keys it is a MAC under the first key, so that a guess of the text cannot be tried
+        without that key. Under another first key the text has another name.
+        """
+        encoded = text.encode("utf-8", "surrogatepass")
+        if self._first is None:
+            return hashlib.sha256(encoded).hexdigest()[:length]
+        return hmac.digest(self._first.naming, encoded, "sha256").hex()[:length]
+
+    def encrypt(self, codec: str, checksum: int, payload: bytes) -> StoredPayload:
+        """Encrypt a payload, its checksum included; without keys return them as they are."""
+        key = self._first
+        if key is None:
+            return StoredPayload(codec, checksum, payload)
+        nonce = os.urandom(_NONCE)
+        header = _VERSION + key.id + nonce
+        plain = checksum.to_bytes(_CHECKSUM, "big", signed=True) + payload
+        encrypted = header + key.aead.encrypt(nonce, plain, header + codec.encode())
+        return StoredPayload(codec + CODEC_SUFFIX, ciphertext_checksum(encrypted), encrypted)
+
+    def decrypt(self, codec: str, checksum: int, payload: bytes) -> StoredPayload:
+        """Return what `encrypt` was given.
+
+        Raises:
+            KeyMissing: the payload is encrypted with a key that is not here.
+            NotEncrypted: there are keys, and the payload is not encrypted, which is not allowed.
+            Corrupt: the payload was changed.
+        """
+        if not is_encrypted(codec):
+            if self._keys and not self.allow_plaintext:
+                raise NotEncrypted()
+            return StoredPayload(codec, checksum, payload)
+        check_ciphertext(checksum, payload)
+        key = self._keys.get(payload[len(_VERSION) : PREFIX_BYTES])
+        if key is None:
+            raise KeyMissing(key_id(payload), given=len(self._keys))
+        from cryptography.exceptions import InvalidTag
+
+        codec = plain_codec(codec)
+        header = payload[:_HEADER]
+        try:
+            plain = key.aead.decrypt(
+                header[PREFIX_BYTES:], payload[_HEADER:], header + codec.encode(errors="replace")
+            )
+        except InvalidTag:
+            raise Corrupt(
+                "an encrypted payload is not what was encrypted with its key: it was changed"
+            ) from None
+        inside = int.from_bytes(plain[:_CHECKSUM], "big", signed=True)
+        return StoredPayload(codec, inside, plain[_CHECKSUM:])
+
+
+NO_KEYS = Keyring()
+
+
+def is_encrypted(codec: str) -> bool:
+    """Return whether a codec tag is that of an encrypted payload."""
+    return codec.endswith(CODEC_SUFFIX)
+
+
+def plain_codec(codec: str) -> str:
+    """Return the codec tag of a payload once it is decrypted."""
+    return codec.removesuffix(CODEC_SUFFIX)
+
+
+def plain_size(codec: str, stored: int) -> int:
+    """Return the size, once it is decrypted, of a payload that takes *stored* bytes."""
+    return max(stored - OVERHEAD, 0) if is_encrypted(codec) else stored
+
+
+def key_id(payload: bytes) -> str:
+    """Return the id of the key that a payload was encrypted with; it tells nothing of the key."""
+    return payload[len(_VERSION) : PREFIX_BYTES].hex()
+
+
+def ciphertext_checksum(encrypted: bytes) -> int:
+    """Return the checksum of encrypted bytes: the end of their MAC above their CRC-32."""
+    return (int.from_bytes(encrypted[-4:], "big") << 32 | zlib.crc32(encrypted)) - 2**63
+
+
+def check_ciphertext(checksum: int, payload: bytes) -> None:
+    """Raise `Corrupt` unless these are encrypted bytes as they were stored; needs no key."""
+    if len(payload) < OVERHEAD or ciphertext_checksum(payload) != checksum:
+        raise Corrupt("an encrypted payload does not match its checksum")
+    if payload[: len(_VERSION)] != _VERSION:
+        raise Corrupt("a payload is encrypted in a way that this release does not know")
+
+
+def generate_key() -> str:
+    """Generate a key from the operating system's random numbers."""
+    return base64.urlsafe_b64encode(os.urandom(32)).decode("ascii")
+
+
+def _secret(given: object) -> bytes:
+    # Neither the error nor its cause may quote what was given.
+    if isinstance(given, str):
+        given = given.encode("utf-8", "surrogatepass")
+    if not isinstance(given, bytes):
+        raise ValueError(f"a key is text or bytes, not {type(given).__name__}; {_ADVICE}")
+    try:
+        # A key that was read from a file ends with a line break.
+        secret = base64.b64decode(given.strip(), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        secret = b""
+    if len(secret) != 32:
+        raise ValueError(f"this is not a key: it has {len(given.strip())} bytes; {_ADVICE}")
+    return secret

@@ -1,0 +1,220 @@
+"""Read MessagePack that a framework has written: the texts in it, and its content as a plain tree.
+
+`memalchemy.contracts.Packed` is a value that a framework has serialised itself. Frameworks write an
+object as an extension that holds MessagePack: a list of the names of a module and of a class, the
+content, and what else the object is rebuilt with. No object is ever rebuilt here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import ormsgpack
+
+from memalchemy.codec.deltas import added, edits
+from memalchemy.contracts import Packed
+
+Range = tuple[int, int]
+
+FORMAT = "msgpack"
+_UNREADABLE = (ValueError, TypeError, RecursionError)
+_NO_TEXT = frozenset({"id", "type"})
+"""Fields of an object that hold names, and nothing that anybody said."""
+
+
+class Extension:
+    """An extension that was not decoded."""
+
+    __slots__ = ("code", "data")
+
+    def __init__(self, code: int, data: bytes) -> None:
+        self.code, self.data = code, data
+
+
+def plain_tree(value: Packed) -> Any:
+    """Return the content as dicts, lists and scalars; *value* itself if it cannot be read."""
+    if value.format != FORMAT:
+        return value.data if value.format == "bytes" else value
+    try:
+        return _plain(_unpack(value.data))
+    except _UNREADABLE:
+        return value
+
+
+def texts(value: Packed, ranges: Sequence[Range] | None = None) -> Iterator[str]:
+    """Yield the texts of *value*; with *ranges* of its bytes, the whole texts that touch these."""
+    if value.format != FORMAT:
+        return
+    try:
+        found = _unpack(value.data)
+        if ranges is None:
+            yield from _texts(found)
+        else:
+            yield from _texts_touching(found, 0, len(value.data), ranges)
+    except _UNREADABLE:
+        return
+
+
+_TAG = b"\xc1\x81\xa2~p\x92"
+_LENGTHS = {0xC4: 1, 0xC5: 2, 0xC6: 4}
+
+
+def find_content(encoded: bytes) -> tuple[str, int] | None:
+    """Return the format of an encoded `Packed`, and where its bytes begin, which are the rest.
+
+    ``None`` if *encoded* is another value.
+    """
+    if not encoded.startswith(_TAG):
+        return None
+    at = len(_TAG)
+    if encoded[at] & 0xE0 != 0xA0:
+        return None  # a long name, which no known format has
+    name = encoded[at + 1 : at + 1 + (encoded[at] & 0x1F)]
+    at += 1 + len(name)
+    return name.decode("utf-8", "replace"), at + 1 + _LENGTHS[encoded[at]]
+
+
+def added_texts(encoded: bytes, form: str, start: int, old: bytes | None) -> Iterator[str]:
+    """Yield the texts of an encoded `Packed` that *old*, an earlier one, did not have.
+
+    *form* and *start* are those of `find_content`.
+    """
+    if form != FORMAT:
+        return
+    if old is None or find_content(old) is None:
+        yield from texts(Packed(form, encoded[start:]))
+        return
+    if (appended := _appended(encoded, start, old)) is not None:
+        yield from _texts(appended)
+        return
+    value = Packed(form, encoded[start:])
+    changes = edits(old[(find_content(old) or ("", 0))[1] :], value.data)
+    if ranges := [(low, high) for low, high in added(changes) if low < high]:
+        yield from texts(value, ranges)
+
+
+def _appended(encoded: bytes, start: int, old: bytes) -> Any:
+    """Return what was appended to a list, without reading what was in it before.
+
+    ``None`` if the value is not a list that begins with all of the old one.
+    """
+    before, old_body = _length(old, (find_content(old) or ("", 0))[1])
+    now, body = _length(encoded, start)
+    if now is None or before is None or not 0 < now - before < 0x10000:
+        return None
+    if not encoded.startswith(old[old_body:], body):
+        return None
+    head = b"\xdc" + (now - before).to_bytes(2, "big")
+    try:
+        return _unpack(head + encoded[body + len(old) - old_body :])
+    except _UNREADABLE:
+        return None
+
+
+def _length(encoded: bytes, at: int) -> tuple[int | None, int]:
+    """Return the length of the list at a position, and where its first element is."""
+    first = encoded[at] if at < len(encoded) else 0
+    if first & 0xF0 == 0x90:
+        return first & 0x0F, at + 1
+    if first in (0xDC, 0xDD):
+        body = at + (3 if first == 0xDC else 5)
+        return int.from_bytes(encoded[at + 1 : body], "big"), body
+    return None, at
+
+
+def _unpack(data: bytes) -> Any:
+    return ormsgpack.unpackb(data, ext_hook=Extension, option=ormsgpack.OPT_NON_STR_KEYS)
+
+
+def _unpack_extension(extension: Extension) -> Any:
+    try:
+        return _unpack(extension.data)
+    except _UNREADABLE:
+        return None
+
+
+def _is_object(value: Any) -> bool:
+    return type(value) is list and len(value) > 2 and {type(value[0]), type(value[1])} == {str}
+
+
+def _plain(value: Any) -> Any:
+    if type(value) is Extension:
+        inside = _unpack_extension(value)
+        return _plain(inside[2] if _is_object(inside) else inside)
+    if type(value) is list:
+        return [_plain(item) for item in value]
+    if type(value) is dict:
+        return {key if type(key) is str else str(key): _plain(v) for key, v in value.items()}
+    return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if type(value) is str:
+        yield value
+    elif type(value) is Extension:
+        inside = _unpack_extension(value)
+        yield from _object_texts(inside) if _is_object(inside) else _texts(inside)
+    elif type(value) is list:
+        for item in value:
+            yield from _texts(item)
+    elif type(value) is dict:
+        for item in value.values():
+            yield from _texts(item)
+
+
+def _object_texts(found: list[Any]) -> Iterator[str]:
+    """Yield the texts of an object's content."""
+    content = found[2]
+    if type(content) is dict:
+        content = [item for key, item in content.items() if key not in _NO_TEXT]
+    yield from _texts(content)
+
+
+def _texts_touching(value: Any, start: int, end: int, ranges: Sequence[Range]) -> Iterator[str]:
+    """Yield the texts that touch *ranges* of a value that is encoded at ``[start, end)``."""
+    if any(low <= start and end <= high for low, high in ranges):
+        yield from _texts(value)
+    elif type(value) is str:
+        yield value
+    elif type(value) is Extension:
+        # All texts of an object: objects are small, so the positions inside are not worth finding.
+        yield from _texts(value)
+    elif type(value) in (list, dict):
+        # Before the first element is only the length, which has changed where the container grew.
+        body = start + (1 if len(value) < 16 else 3 if len(value) < 65_536 else 5)
+        if inside := [(low, high) for low, high in ranges if high > body]:
+            yield from _children_touching(value, end, inside)
+
+
+def _children_touching(value: Any, end: int, ranges: Sequence[Range]) -> Iterator[str]:
+    """Yield such texts of a container, from its end back: most additions are there."""
+    named = type(value) is dict
+    at, lowest = end, min(low for low, _ in ranges)
+    found: list[tuple[Any, int, int]] = []
+    for item in reversed(value.items() if named else value):
+        if at < lowest:
+            break
+        name, child = item if named else (None, item)
+        first = at - _size(child)
+        if any(low < at and first < high for low, high in ranges):
+            found.append((child, first, at))
+        at = first - (_size(name) if named else 0)
+    for child, first, last in reversed(found):
+        yield from _texts_touching(child, first, last, ranges)
+
+
+def _size(value: Any) -> int:
+    """Return how many bytes *value* takes."""
+    if type(value) is Extension:
+        length = len(value.data)
+        if length in (1, 2, 4, 8, 16):
+            return length + 2
+        return length + (3 if length < 0x100 else 4 if length < 0x10000 else 6)
+    return len(ormsgpack.packb(value, default=_pack_extension, option=ormsgpack.OPT_NON_STR_KEYS))
+
+
+def _pack_extension(value: Any) -> Any:
+    if type(value) is Extension:
+        return ormsgpack.Ext(value.code, value.data)
+    raise TypeError(type(value).__name__)

@@ -1,0 +1,355 @@
+"""Search text: the words of a row that a text index holds, and the words of a query.
+
+Search text is tokens joined by spaces. Punctuation is removed, accents are folded, and Chinese,
+Japanese and Korean characters stand alone, so that FTS5, tsvector and Oracle Text see the same
+words and agree about what matches.
+
+The last part of the module finds the texts: all those of a value, and those that a state has and
+the state before it had not.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import orjson
+import ormsgpack
+
+from memalchemy.codec import foreign_msgpack
+from memalchemy.codec.deltas import Comparison, added, edits
+from memalchemy.codec.values import TAGGED, Parts
+from memalchemy.contracts import Packed
+
+MAX_TEXT = 200_000
+"""Characters of the search text of a row: PostgreSQL refuses a tsvector of over 1 MB."""
+
+MAX_TOKEN = 100
+"""Characters of the longest token: longer runs are encodings and hashes."""
+
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
+_BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
+_ASCII_TOKEN = re.compile("[A-Za-z0-9]+")
+_VOICING_MARKS = "\u3099\u309a"
+
+
+# Compiled on first use: these large character classes take as long as all other imports.
+@cache
+def _token_pattern() -> re.Pattern[str]:
+    return re.compile(f"[{_CJK}]|[^\\W_{_CJK}]+")
+
+
+@cache
+def _cjk_pattern() -> re.Pattern[str]:
+    return re.compile(f"[{_CJK}]")
+
+
+# --- Words ----------------------------------------------------------------------------------------
+
+
+def search_text(texts: Iterable[str]) -> str | None:
+    """Return the search text of *texts*, cut to `MAX_TEXT` characters; ``None`` without words."""
+    pieces: list[str] = []
+    room = MAX_TEXT
+    for text in texts:
+        piece = " ".join(tokens(text))
+        if len(piece) >= room:
+            # No word is cut in two.
+            cut = piece.rfind(" ", 0, room)
+            pieces.append(piece[: max(cut, 0)])
+            break
+        if piece:
+            pieces.append(piece)
+            room -= len(piece) + 1
+    return " ".join(filter(None, pieces)) or None
+
+
+def tokens(text: str) -> list[str]:
+    """Return the tokens of *text*, in order: words, numbers, and single CJK characters."""
+    if text.isascii():
+        found: list[str] = _ASCII_TOKEN.findall(text)
+    else:
+        folded = _fold(text)
+        if folded.isascii():
+            return tokens(folded)
+        found = [
+            token if token.isascii() else token.casefold()
+            for token in _token_pattern().findall(folded)
+        ]
+    if found and len(max(found, key=len)) > MAX_TOKEN:
+        return [token for token in found if len(token) <= MAX_TOKEN]
+    return found
+
+
+def query_terms(query: str, limit: int = 32) -> list[list[str]]:
+    """Split a query into terms, each a phrase of tokens, most of which are one token long.
+
+    Neighbouring CJK characters are one phrase, because they are one word. No character of the query
+    is an operator. Return at most *limit* distinct terms.
+    """
+    if not isinstance(query, str):
+        raise TypeError(f"query is a str, not {type(query).__name__}")
+    terms: dict[tuple[str, ...], None] = {}
+    for word in query.split():
+        phrase: list[str] = []
+        for token in tokens(word):
+            if is_cjk(token):
+                phrase.append(token)
+                continue
+            if phrase:
+                terms[tuple(phrase)] = None
+                phrase = []
+            terms[(_lowered(token),)] = None
+        if phrase:
+            terms[tuple(phrase)] = None
+        if len(terms) >= limit:
+            break
+    return [list(term) for term in list(terms)[:limit]]
+
+
+def _lowered(token: str) -> str:
+    # Other tokens are casefolded already, which for a few scripts differs from lower().
+    return token.lower() if token.isascii() else token
+
+
+def is_cjk(token: str) -> bool:
+    """Return whether *token* is a single Chinese, Japanese or Korean character."""
+    return len(token) == 1 and _cjk_pattern().match(token) is not None
+
+
+def snippet(text: str, terms: Iterable[list[str]], width: int = 24) -> str:
+    """Return about *width* tokens of a search text, around the first that is one of *terms*."""
+    wanted = {token for term in terms for token in term}
+    words = text.split(" ")
+    hit = next((i for i, word in enumerate(words) if _lowered(word) in wanted), 0)
+    first = max(0, hit - width // 3)
+    shown = words[first : first + width]
+    out = ["…"] if first else []
+    for i, word in enumerate(shown):
+        if i and not (is_cjk(word) and is_cjk(shown[i - 1])):
+            out.append(" ")
+        out.append(word)
+    if first + width < len(words):
+        out.append("…")
+    return "".join(out)
+
+
+def item_search_text(value: Any, metadata: Mapping[str, Any]) -> str | None:
+    """Return the search text of an item, its metadata included; ``None`` without words."""
+    return search_text(_item_texts(value, metadata))
+
+
+def may_be_item_search_text(stored: str | None, value: Any, metadata: Mapping[str, Any]) -> bool:
+    """Return whether *stored* can be the `item_search_text` of an item.
+
+    ``None`` can, because an item need not be indexed. The order of words is not compared: a
+    database may return metadata in another order.
+    """
+    if stored is None:
+        return True
+    pieces = [" ".join(tokens(text)) for text in _item_texts(value, metadata)]
+    if sum(len(piece) + 1 for piece in pieces) < MAX_TEXT:
+        return Counter(stored.split()) == Counter(" ".join(pieces).split())
+    return set(stored.split()) <= set(" ".join(pieces).split())  # the end was cut off
+
+
+def _item_texts(value: Any, metadata: Mapping[str, Any]) -> Iterator[str]:
+    yield from texts_in(value)
+    yield from texts_in(dict(metadata))
+
+
+def _fold(text: str) -> str:
+    """Fold compatibility forms and drop accents; Hangul and voiced kana stay whole."""
+    # No mark that is kept composes with an ASCII letter, so each run can be folded by itself.
+    return _BEYOND_ASCII.sub(_folded, text)
+
+
+def _folded(run: re.Match[str]) -> str:
+    decomposed = unicodedata.normalize("NFKD", run[0])
+    return unicodedata.normalize("NFC", decomposed.translate(_FOLDS))
+
+
+class _Folds(dict[int, Any]):
+    """Table for `str.translate` that looks up each character in Unicode's tables once.
+
+    It removes accents and replaces characters that are in no word with a space, so that most texts
+    are ASCII afterwards.
+    """
+
+    def __missing__(self, code: int) -> int | str | None:
+        character, category = chr(code), unicodedata.category(chr(code))
+        fold: int | str | None = code
+        if category == "Mn" and character not in _VOICING_MARKS:
+            fold = None
+        elif category[0] != "M" and not character.isalnum() and not is_cjk(character):
+            fold = " "
+        self[code] = fold
+        return fold
+
+
+_FOLDS = _Folds()
+
+
+# --- Texts ----------------------------------------------------------------------------------------
+
+
+def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None) -> Iterator[str]:
+    """Yield the texts that a state has and its parent had not; all texts without a parent.
+
+    *new* is the encoded *state*. Where states grow at the end, as histories do, the time depends on
+    what was added and not on the size of the state.
+    """
+    for key, encoded in new.items():
+        old = None if parent is None else parent.parts.get(key)
+        if old is encoded or old == encoded:
+            continue
+        tagged = encoded[:1] == TAGGED
+        if tagged and (place := foreign_msgpack.find_content(encoded)) is not None:
+            # Such keys hold what a framework keeps for itself.
+            if not key.startswith(("~", "__")):
+                for text in foreign_msgpack.added_texts(encoded, *place, old):
+                    yield from _texts(text)
+            continue
+        value = ormsgpack.unpackb(encoded.removeprefix(TAGGED)) if tagged else state[key]
+        if type(value) in (int, float, bool):
+            continue
+        found: Iterable[Any] = [value]
+        if parent is not None and old is not None:
+            if tagged or old[:1] == TAGGED:
+                encoded = encoded.removeprefix(TAGGED)
+                changes = edits(old.removeprefix(TAGGED), encoded)
+            else:
+                changes = parent.edits(key, encoded)
+            found = _parts_touching(value, encoded, 0, len(encoded), list(added(changes)))
+        for part in found:
+            yield from _tagged_texts(part) if tagged else _texts(part)
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts anywhere in a storable value."""
+    if type(value) is dict:
+        for item in value.values():
+            yield from texts_in(item)
+    elif type(value) in (list, tuple, set, frozenset):
+        for item in value:
+            yield from texts_in(item)
+    elif type(value) is Packed:
+        for found in foreign_msgpack.texts(value):
+            yield from _texts(found)
+    else:
+        yield from _texts(value)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts of a plain tree.
+
+    A text that is JSON, as tool calls and results are, yields the texts and numbers in it: as plain
+    text its ``\\n`` would put an n before the next word.
+    """
+    if type(value) is str:
+        if value[:1] in ("{", "[") and value[-1:] in ("}", "]"):
+            try:
+                yield from _leaves(orjson.loads(value))
+            except orjson.JSONDecodeError:
+                yield value
+        else:
+            yield value
+    elif type(value) is list:
+        for item in value:
+            yield from _texts(item)
+    elif type(value) is dict:
+        for item in value.values():
+            yield from _texts(item)
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    # JSON from outside may be nested deeper than Python recurses.
+    left = [value]
+    while left:
+        item = left.pop()
+        if type(item) is list:
+            left.extend(reversed(item))
+        elif type(item) is dict:
+            left.extend(reversed(item.values()))
+        elif type(item) in (str, int, float):
+            yield str(item)
+
+
+def _tagged_texts(tree: Any) -> Iterator[str]:
+    """Yield the texts of a tree in the tagged form, in which a text can be tagged as bytes."""
+    if type(tree) is list:
+        for item in tree:
+            yield from _tagged_texts(item)
+    elif type(tree) is not dict:
+        yield from _texts(tree)
+    elif len(tree) == 1 and next(iter(tree))[:1] == "~":
+        ((tag, content),) = tree.items()
+        yield from _tagged_texts(content.decode("utf-8", "replace") if tag == "~x" else content)
+    else:
+        for item in tree.values():
+            yield from _tagged_texts(item)
+
+
+Range = tuple[int, int]
+
+
+def _parts_touching(
+    value: Any, encoded: bytes, start: int, end: int, ranges: list[Range]
+) -> Iterator[Any]:
+    """Yield the parts that touch *ranges* of a value that is encoded at ``[start, end)``."""
+    if any(low <= start and end <= high for low, high in ranges):
+        yield value
+        return
+    if type(value) is dict and value.keys() == {"~x"}:
+        yield value  # a text with lone surrogates, encoded as bytes
+        return
+    body = start + _header(encoded[start])
+    inside = [r for r in ranges if r[1] > body or r[0] > body]
+    if type(value) is str:
+        # If its length has changed, an empty range at its end is a word that was cut short.
+        grown = any(low < body for low, _ in ranges)
+        for low, high in inside:
+            if max(low, body) < min(high, end) or (grown and low <= end):
+                yield _string_part(encoded, max(low, body), min(high, end), body, end)
+    elif type(value) in (list, dict) and inside:
+        yield from _children_touching(value, encoded, end, inside)
+
+
+def _children_touching(value: Any, encoded: bytes, end: int, ranges: list[Range]) -> Iterator[Any]:
+    """Yield such parts of a container, from its end back: most additions are there."""
+    named = type(value) is dict
+    found: list[tuple[Any, int, int, list[Range]]] = []
+    at, lowest = end, min(low for low, _ in ranges)
+    for item in reversed(value.items() if named else value):
+        if at < lowest:
+            break
+        name, child = item if named else (None, item)
+        first = at - len(ormsgpack.packb(child))
+        touched = [(low, high) for low, high in ranges if first <= high and low <= at]
+        if any(first < high and low < at for low, high in touched):
+            found.append((child, first, at, touched))
+        at = first - (len(ormsgpack.packb(name)) if named else 0)
+    for child, first, last, touched in reversed(found):
+        yield from _parts_touching(child, encoded, first, last, touched)
+
+
+def _header(first: int) -> int:
+    """Return how many bytes of a MessagePack value come before its content."""
+    return _HEADERS.get(first, 1)
+
+
+_HEADERS = {0xD9: 2, 0xDA: 3, 0xDC: 3, 0xDE: 3, 0xDB: 5, 0xDD: 5, 0xDF: 5}
+
+
+def _string_part(encoded: bytes, low: int, high: int, floor: int, ceiling: int) -> str:
+    """Return the whole words of a text that touch ``[low, high)``."""
+    before = encoded[max(floor, low - MAX_TOKEN) : low]
+    low -= len(before) - (before.rfind(b" ") + 1)
+    after = encoded[high : min(ceiling, high + MAX_TOKEN)]
+    space = after.find(b" ")
+    high += len(after) if space < 0 else space
+    return encoded[low:high].decode("utf-8", "ignore")

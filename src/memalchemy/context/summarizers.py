@@ -1,0 +1,308 @@
+"""Managers that replace the first part of a conversation by a summary.
+
+An application may pass the whole conversation each turn, or the messages that the manager returned
+last time and the new ones. Both work: a summary among the messages becomes part of the next one,
+and the last summaries of whole conversations are remembered, so that no part is summarised twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from memalchemy._cache import BoundedCache
+from memalchemy.context._message_groups import cumulative_sizes, message_groups
+from memalchemy.context._summarize_fn import SummarizeFn, Summarizer
+from memalchemy.context._user_functions import in_event_loop, run_coroutine
+from memalchemy.context.manager import ConversationManager, check_count
+from memalchemy.context.summary import Summary, join_summaries
+from memalchemy.context.windows import pinned_systems
+from memalchemy.events import Event, operation, publish
+
+REMEMBERED_SUMMARIES = 256
+"""Summaries that a manager remembers, of all conversations that it serves."""
+
+Stage = Literal["none", "cleared", "summarised", "cut"]
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRequest:
+    """Messages to summarise, and what is known of the messages before them.
+
+    Attributes:
+        messages_before: how many messages the manager was given, for the events.
+        threshold: the limit that they exceed, for the events.
+    """
+
+    messages: list[Any]
+    earlier: Summary | None
+    messages_before: int
+    threshold: int
+
+
+@dataclass(frozen=True, slots=True)
+class SummarizedPrefix:
+    """Messages that stand for the first *count* messages of a conversation.
+
+    Attributes:
+        summary: the summary of those that are gone.
+        messages: those that stay and the message that tells the summary, in order.
+        count: how many messages at the start of the conversation they replace.
+    """
+
+    summary: Summary
+    messages: list[Any]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedMessages:
+    """Result of a summarising manager.
+
+    Attributes:
+        messages: the messages that go to the model.
+        prefix: the part of them that a summary stands for, if one was needed.
+        stage: how far a compaction went.
+        outputs: tool outputs that were cleared, by their ids, oldest first.
+    """
+
+    messages: list[Any]
+    prefix: SummarizedPrefix | None = None
+    stage: Stage = "none"
+    outputs: dict[str, Any] = field(default_factory=dict)
+
+
+Plan = Generator[SummaryRequest, Summary, ManagedMessages]
+"""Decision of a manager: yields a request if it needs a summary, and returns the result."""
+
+
+class SummarizerBase(ConversationManager):
+    """Base class of the managers that summarise. A subclass implements `plan`."""
+
+    strategy: str
+    """The name of the manager in events."""
+
+    def __init__(self, summarize_fn: SummarizeFn | None, timeout: float | None) -> None:
+        self.summarize_fn = summarize_fn
+        self.timeout = timeout
+        self._summarizer = Summarizer(summarize_fn, timeout)
+        self._summaries: BoundedCache[bytes, Summary] = BoundedCache(REMEMBERED_SUMMARIES)
+
+    @abstractmethod
+    def plan(self, messages: list[Any]) -> Plan:
+        """Decide which messages stay; yield a request for a summary if one is needed."""
+
+    def apply(self, messages: Sequence[Any]) -> list[Any]:
+        """Return the messages that go to the model, the first ones summarised if need be.
+
+        An async function of the application runs in an event loop of its own.
+
+        Raises:
+            RuntimeError: the function is async and this thread runs an event loop: use
+                `async_apply`.
+        """
+        plan = self.plan(list(messages))
+        step = _advance(plan)
+        if isinstance(step, ManagedMessages) and not step.outputs:
+            return step.messages
+        return run_coroutine(self._finish(plan, step, may_await=not in_event_loop())).messages
+
+    async def async_apply(self, messages: Sequence[Any]) -> list[Any]:
+        """`apply` that awaits the application's functions; plain ones run in a thread."""
+        return (await self.summarize(messages)).messages
+
+    async def summarize(self, messages: Sequence[Any]) -> ManagedMessages:
+        """`async_apply` that also tells which messages the summary stands for."""
+        plan = self.plan(list(messages))
+        return await self._finish(plan, _advance(plan), may_await=True)
+
+    async def _finish(
+        self, plan: Plan, step: SummaryRequest | ManagedMessages, *, may_await: bool
+    ) -> ManagedMessages:
+        if isinstance(step, ManagedMessages):
+            return step
+        with self._compaction_events(step) as event:
+            summary = await self._summarizer.summarize(
+                step.messages, step.earlier, may_await=may_await
+            )
+            result = _advance(plan, summary)
+            assert isinstance(result, ManagedMessages), "a plan yields at most one request"
+            event.details |= {
+                "messages_after": len(result.messages),
+                "summarized_count": len(step.messages),
+                "fallback": summary.failure,
+            }
+        return result
+
+    @contextmanager
+    def _compaction_events(self, request: SummaryRequest) -> Iterator[Event]:
+        details = {"strategy": self.strategy, "messages_before": request.messages_before}
+        triggered = {**details, "threshold": request.threshold}
+        publish(Event("memory.compactor.triggered", details=triggered))
+        with operation("memory.compactor.completed", details=details) as event:
+            yield event
+
+    def _summary_of(
+        self,
+        dialogue: Sequence[Any],
+        cuts: Sequence[int],
+        earlier: Summary | None,
+        *,
+        suffices: Callable[[int, Summary], bool],
+        request: Callable[[int, int, Summary | None], SummaryRequest],
+        is_worthwhile: Callable[[int, int, Summary], bool] = lambda *_: True,
+    ) -> Generator[SummaryRequest, Summary, tuple[int, Summary]]:
+        """Find or request a summary of the first messages of *dialogue*.
+
+        A remembered summary that suffices is used. Otherwise a new one is requested, made from the
+        remembered one and the messages since. A digest that stands in for a failed summary may be
+        used, too, but no summary is made from it: the next one starts from the messages again.
+
+        Args:
+            cuts: the numbers of messages after which the dialogue may be cut, ascending.
+            earlier: the summary of what came before the dialogue.
+            suffices: tells whether a summary of so many messages is enough.
+            request: creates the request for ``dialogue[start:stop]``.
+            is_worthwhile: tells whether to request a new summary that takes in so many more groups
+                than the remembered one.
+
+        Returns:
+            The number of messages that the summary replaces, and the summary.
+        """
+        digests = _running_digests(dialogue[: cuts[-1]], earlier)
+        known = [(cut, found) for cut in cuts if (found := self._summaries.get(digests[cut - 1]))]
+        if known and suffices(*known[-1]):
+            return known[-1]
+        sound = [(cut, found) for cut, found in known if found.failure is None]
+        start, base = sound[-1] if sound else (0, earlier)
+        if sound:
+            more_groups = sum(cut > start for cut in cuts)
+            if not more_groups or not is_worthwhile(more_groups, *sound[-1]):
+                return sound[-1]
+        summary = yield request(start, cuts[-1], base)
+        self._summaries.put(digests[cuts[-1] - 1], summary)
+        return cuts[-1], summary
+
+
+class SummarizingManager(SummarizerBase):
+    """Keeps the newest messages and a summary of the others, once there are more than *threshold*.
+
+    The summary is one system message before the newest messages: ``[Summary of previous
+    conversation (21 messages)]:`` and the text. The next summary is made from it and from what was
+    said since. All system messages stay, and are not counted.
+
+    Args:
+        threshold: number of messages up to which nothing happens.
+        keep_recent: minimum number of messages that stay; more if a tool call and its results would
+            be parted.
+        summarize_fn: ``(messages) -> str``, or ``(messages, previous_summary) -> str`` to get the
+            earlier summary separately instead of as the first message; plain or async. Or an agent
+            that has ``run(text)``, as LazyBridge's have; it gets a transcript. The answer may be an
+            object with a ``text``, a ``text()`` or a ``content``. Without a function the summary is
+            a digest: the first words of the first and of the newest messages.
+        preserve_system: keep system messages; otherwise they are messages like others.
+        timeout: seconds that *summarize_fn* may take; ``None`` for no limit.
+
+    If *summarize_fn* raises, is late or returns nothing, the digest takes its place. The digest
+    says so in its first line, in ``metadata["summary"]["fallback"]`` where messages have metadata,
+    in the event ``memory.compactor.completed`` and in the log. The next summary is then made from
+    the messages themselves, if they are still there.
+    """
+
+    strategy = "summarizing"
+
+    def __init__(
+        self,
+        threshold: int = 30,
+        keep_recent: int = 10,
+        summarize_fn: SummarizeFn | None = None,
+        preserve_system: bool = True,
+        *,
+        timeout: float | None = 30.0,
+    ) -> None:
+        super().__init__(summarize_fn, timeout)
+        self.threshold = check_count("threshold", threshold)
+        self.keep_recent = check_count("keep_recent", keep_recent)
+        self.preserve_system = preserve_system
+        if keep_recent >= threshold:
+            raise ValueError("keep_recent must be less than threshold")
+
+    def __repr__(self) -> str:
+        return f"SummarizingManager(threshold={self.threshold}, keep_recent={self.keep_recent})"
+
+    def plan(self, messages: list[Any]) -> Plan:
+        """Keep all messages, or summarise all groups but the newest *keep_recent* messages."""
+        summaries, systems = split_systems(messages, self.preserve_system)
+        groups = message_groups(messages, systems | summaries.keys())
+        dialogue = [at for group in groups for at in group]
+        cuts = [cut for cut in cumulative_sizes(groups) if len(dialogue) - cut >= self.keep_recent]
+        if len(dialogue) <= self.threshold or not cuts:
+            kept = sorted({*dialogue, *systems, *summaries})
+            return ManagedMessages([messages[at] for at in kept])
+
+        said = [messages[at] for at in dialogue]
+        count, summary = yield from self._summary_of(
+            said,
+            cuts,
+            join_summaries(list(summaries.values())),
+            suffices=lambda cut, _: len(dialogue) - cut <= self.threshold,
+            request=lambda start, stop, earlier: SummaryRequest(
+                said[start:stop], earlier, len(messages), self.threshold
+            ),
+        )
+        return replace_by_summary(messages, summary, dialogue[:count], dialogue[count:], systems)
+
+
+def split_systems(
+    messages: Sequence[Any], preserve: bool
+) -> tuple[dict[int, Summary], frozenset[int]]:
+    """Return the summaries among the messages, and the indices of other pinned system messages."""
+    found = ((at, Summary.from_message(message)) for at, message in enumerate(messages))
+    summaries = {at: summary for at, summary in found if summary is not None}
+    return summaries, pinned_systems(messages, preserve) - summaries.keys()
+
+
+def replace_by_summary(
+    messages: list[Any],
+    summary: Summary,
+    removed: Sequence[int],
+    kept: Sequence[int],
+    systems: frozenset[int],
+) -> ManagedMessages:
+    """Put one summary in the place of the last of the *removed* messages."""
+    place = removed[-1]
+    stays = sorted({*kept, *systems})
+    told = summary.to_message([messages[at] for at in removed])
+    prefix = [*(messages[at] for at in stays if at < place), told]
+    after = [messages[at] for at in stays if at > place]
+    return ManagedMessages([*prefix, *after], SummarizedPrefix(summary, prefix, place + 1))
+
+
+def _advance(plan: Plan, summary: Summary | None = None) -> SummaryRequest | ManagedMessages:
+    """Run a plan to its request or to its result."""
+    try:
+        return next(plan) if summary is None else plan.send(summary)
+    except StopIteration as done:
+        result: ManagedMessages = done.value
+        return result
+
+
+def _running_digests(dialogue: Sequence[Any], earlier: Summary | None) -> list[bytes]:
+    """Return, for each message, a digest of it and of everything before it."""
+    running = hashlib.blake2b(repr(earlier).encode("utf-8", "backslashreplace"), digest_size=20)
+    digests = []
+    for message in dialogue:
+        text = repr(_fields(message))
+        running.update(text.encode("utf-8", "backslashreplace") + b"\0")
+        digests.append(running.digest())
+    return digests
+
+
+def _fields(message: Any) -> Any:
+    # The repr of an object may be its address; its fields are what it says.
+    fields = None if isinstance(message, Mapping) else getattr(message, "__dict__", None)
+    return message if fields is None else (fields, getattr(message, "model_extra", None))

@@ -1,0 +1,32 @@
+"""Conversations in a database, and checkpointers whose states keep no old messages.
+
+Names are imported when they are first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from memalchemy._later import later
+
+if TYPE_CHECKING:
+    from memalchemy.conversations.conversation import Conversation, ConversationView
+    from memalchemy.conversations.conversation_store import ConversationStore
+    from memalchemy.conversations.retained_checkpointer import RetainedCheckpointer
+    from memalchemy.conversations.tool_exchange import ToolExchange
+else:
+    __getattr__, __dir__ = later(
+        __name__,
+        {
+            "conversation": ("Conversation", "ConversationView"),
+            "conversation_store": ("ConversationStore",),
+            "retained_checkpointer": ("RetainedCheckpointer",),
+            "tool_exchange": ("ToolExchange",),
+        },
+    )
+
+__all__ = [
+    "Conversation",
+    "ConversationStore",
+    "ConversationView",
+    "RetainedCheckpointer",
+    "ToolExchange",
+]

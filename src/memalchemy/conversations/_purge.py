@@ -1,0 +1,100 @@
+"""Removal of old messages from conversations: whole exchanges, from the start on."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from datetime import UTC, datetime
+from functools import partial
+
+from memalchemy._retry import retry_on_conflict
+from memalchemy.contracts import Entry, Seconds, to_lifetime
+from memalchemy.conversations._stored_summary import SummaryLog
+from memalchemy.events import operation
+from memalchemy.messages import is_system, is_user_turn
+from memalchemy.threads import ThreadLog
+
+
+async def purge_messages(
+    log: ThreadLog,
+    older_than: Seconds,
+    thread_id: str | None = None,
+    batch: int = 500,
+) -> int:
+    """Remove old messages of one conversation or of all in a log; see `ConversationStore`."""
+    cutoff = datetime.now(UTC) - to_lifetime(older_than, "older_than")
+    if isinstance(batch, bool) or not isinstance(batch, int):
+        raise TypeError(f"batch is a whole number, not {type(batch).__name__}")
+    if batch < 1:
+        raise ValueError(f"batch is at least 1, not {batch}")
+    with operation(
+        "memory.conversation.purged", tenant=log.db.tenant, thread_id=thread_id
+    ) as event:
+        removed = 0
+        page = [thread_id] if thread_id is not None else await log.list_older(cutoff)
+        while page:
+            for one in page:
+                removed += await _purge_thread(log, one, cutoff, batch)
+                event.details["removed"] = removed
+            page = [] if thread_id is not None else await log.list_older(cutoff, after=page[-1])
+        event.details["removed"] = removed
+    return removed
+
+
+async def _purge_thread(log: ThreadLog, thread_id: str, cutoff: datetime, batch: int) -> int:
+    removed, after, has_more = 0, 0, True
+    while has_more:
+        attempt = partial(_purge_batch, log, thread_id, cutoff, after, batch)
+        gone, after, has_more = await retry_on_conflict(attempt, f"thread {thread_id!r}")
+        removed += gone
+    return removed
+
+
+async def _purge_batch(
+    log: ThreadLog, thread_id: str, cutoff: datetime, after: int, batch: int
+) -> tuple[int, int, bool]:
+    """Remove about *batch* old messages beyond *after*, in one transaction.
+
+    Returns how many were removed, up to which position, and whether there may be more.
+    """
+    version = await log.version(thread_id)
+    old, reached, has_more = await _old_messages(log, thread_id, cutoff, after, batch)
+    removed = 0
+    if old:
+        async with log.db.transaction() as tx:
+            removed = await log.remove(thread_id, old, expected_version=version, connection=tx)
+            await SummaryLog(log, thread_id).invalidate(tx)
+    return removed, reached, has_more
+
+
+async def _old_messages(
+    log: ThreadLog, thread_id: str, cutoff: datetime, after: int, batch: int
+) -> tuple[list[int], int, bool]:
+    """Return the positions of about *batch* old messages, the last position, and if there is more.
+
+    The first exchange that stays ends the search.
+    """
+    old: list[int] = []
+    exchange: list[Entry] = []
+    reached = after
+    async with aclosing(log.iter_entries(thread_id, after=after, page_size=batch)) as entries:
+        async for entry in entries:
+            if is_user_turn(entry.value) and exchange:
+                if not _is_old(exchange, cutoff):
+                    return old, reached, False
+                old += _dialogue(exchange)
+                reached = exchange[-1].position
+                exchange = []
+                if len(old) >= batch:
+                    return old, reached, True
+            exchange.append(entry)
+    if exchange and _is_old(exchange, cutoff):
+        old += _dialogue(exchange)
+    return old, reached, False
+
+
+def _is_old(exchange: list[Entry], cutoff: datetime) -> bool:
+    return all(entry.occurred_at < cutoff for entry in exchange if not is_system(entry.value))
+
+
+def _dialogue(exchange: list[Entry]) -> list[int]:
+    return [entry.position for entry in exchange if not is_system(entry.value)]

@@ -1,0 +1,87 @@
+"""Messages as records, the plain dicts that are stored, and records that can be cached safely.
+
+Most messages are a role and a text. Such a record holds nothing mutable that a message made from it
+shares, so it may be cached and made into a message again. Of other records the encoding is cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from memalchemy.codec.values import decode_value, encode_value
+from memalchemy.messages import is_text_record
+from memalchemy.state import Message
+
+CachedRecord = dict[str, str] | bytes
+"""Record of a message that callers cannot change: a dict of texts, or an encoded record."""
+
+_MESSAGES = TypeAdapter(list[Message])
+
+
+def to_messages(records: Iterable[Any]) -> list[Message]:
+    """Create messages from records, all in one call of pydantic's validator.
+
+    Raises:
+        TypeError, ValueError: one of them is no record of a message.
+    """
+    given = list(records)
+    try:
+        return _MESSAGES.validate_python(given)
+    except ValidationError:
+        # Says which field is wrong, in a sentence.
+        return [Message.of(record) for record in given]
+
+
+def to_record(message: Any) -> dict[str, Any]:
+    """Return the record of a message of any kind; a copy, whatever becomes of *message*.
+
+    Raises:
+        TypeError, ValueError: it is no message.
+    """
+    return dict(message) if is_text_record(message) else Message.of(message).to_record()
+
+
+def cached_records(records: Iterable[Any]) -> tuple[list[CachedRecord], int]:
+    """Return records in a form that may be cached, and the number of characters in them.
+
+    The caller gives up *records*: dicts of texts are cached themselves.
+    """
+    cached: list[CachedRecord] = []
+    size = 0
+    for record in records:
+        if is_text_record(record):
+            cached.append(record)
+            size += len(record.get("content", ""))
+        else:
+            encoded = encode_value(record)
+            cached.append(encoded)
+            size += len(encoded)
+    return cached, size
+
+
+def messages_from_cache(cached: Iterable[CachedRecord]) -> list[Message]:
+    """Create new messages from cached records."""
+    return to_messages(decode_value(one) if isinstance(one, bytes) else one for one in cached)
+
+
+def records_from_cache(cached: Iterable[CachedRecord]) -> list[dict[str, Any]]:
+    """Create new records from cached ones."""
+    return [decode_value(one) if isinstance(one, bytes) else one.copy() for one in cached]
+
+
+def common_prefix_length(cached: Sequence[CachedRecord], records: Sequence[dict[str, Any]]) -> int:
+    """Return how many of the cached records, from the first on, equal *records*."""
+    pairs = enumerate(zip(cached, records, strict=False))
+    different = (at for at, (one, record) in pairs if not _is_same(one, record))
+    return next(different, min(len(cached), len(records)))
+
+
+def _is_same(cached: CachedRecord, record: dict[str, Any]) -> bool:
+    if isinstance(cached, bytes):
+        # Equal is not enough: True equals 1.
+        return bool(decode_value(cached) == record) and cached == encode_value(record)
+    is_equal: bool = cached == record
+    return is_equal

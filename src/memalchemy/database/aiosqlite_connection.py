@@ -1,0 +1,117 @@
+"""aiosqlite connections of transactions, which take whole programs, too.
+
+An async driver hops between two threads some eight times for each statement. A program goes to the
+connection's own thread as a whole, in line with the statements before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import aiosqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from memalchemy.database.direct_connection import SQLiteDirectConnection
+from memalchemy.database.sqlite_connections import connection_in_transaction
+from memalchemy.errors import MemalchemyError
+
+T = TypeVar("T")
+
+
+_OVER = (
+    "the transaction has ended: its block has, or SQLite rolled it back after a statement that ran "
+    "out of time or room; nothing more can be part of it"
+)
+
+
+class AioSQLiteConnection(aiosqlite.Connection):
+    """An aiosqlite connection that can run a whole job in its thread.
+
+    In earlier releases aiosqlite's class is a `threading.Thread`, whose names must not be reused.
+    """
+
+    _direct: SQLiteDirectConnection | None = None
+    _is_unclear = False
+
+    @staticmethod
+    def usable_below(connection: AsyncConnection) -> AioSQLiteConnection | None:
+        """Return the connection below *connection* if it is of this class and SQLAlchemy would
+        execute a statement on it now. Where SQLAlchemy would refuse, or begin a transaction first,
+        it has to do so itself.
+        """
+        outer: Any = connection.sync_connection
+        if outer is None or outer.closed or outer.invalidated or not outer.in_transaction():
+            return None
+        nested, block = outer.get_nested_transaction(), outer._trans_context_manager
+        if nested is not None and not nested.is_active:
+            return None
+        if block is not None and not block._transaction_is_active():
+            return None  # a block whose transaction, or savepoint, has been ended inside it
+        found = outer.connection.driver_connection
+        return found if isinstance(found, AioSQLiteConnection) else None
+
+    @staticmethod
+    def below(connection: AsyncConnection) -> AioSQLiteConnection:
+        """Return the connection below *connection*, which is open and of this class."""
+        outer: Any = connection.sync_connection
+        found: AioSQLiteConnection = outer.connection.driver_connection
+        return found
+
+    @property
+    def sqlite_connection(self) -> Any:
+        """The standard library's connection below this one."""
+        return self._conn
+
+    async def run_job(self, job: Callable[[SQLiteDirectConnection], T]) -> T:
+        """Run *job* in the connection's thread.
+
+        A job whose caller is cancelled runs to its end or not at all, and it is not known which:
+        from then on the transaction can only be rolled back.
+
+        Raises:
+            MemalchemyError: the transaction has ended meanwhile; nothing was done.
+        """
+        has_started = False
+
+        def start() -> T:
+            nonlocal has_started
+            has_started = True
+            return self._run_job(job)
+
+        try:
+            result: T = await self._execute(start)  # type: ignore[no-untyped-call]
+        except asyncio.CancelledError:
+            self._is_unclear = True
+            raise
+        except ValueError as error:
+            if has_started:
+                raise
+            raise MemalchemyError(_OVER) from error  # aiosqlite: the connection is closed
+        return result
+
+    async def commit(self) -> None:
+        """Commit, or refuse if the transaction has ended or its content is not known."""
+        self._check()
+        await super().commit()
+
+    def _run_job(self, job: Callable[[SQLiteDirectConnection], T]) -> T:
+        self._check()  # in the thread, so that a COMMIT that was sent before has been done
+        if self._direct is None:
+            self._direct = SQLiteDirectConnection(connection_in_transaction(self._conn))
+        return job(self._direct)
+
+    def _check(self) -> None:
+        if self._is_unclear:
+            raise MemalchemyError(
+                "an operation in this transaction was cancelled, and it is not known whether it "
+                "was done: the transaction can only be rolled back"
+            )
+        try:
+            is_over = self._connection is None or not self.in_transaction
+        except sqlite3.ProgrammingError:  # it is closed
+            is_over = True
+        if is_over:
+            raise MemalchemyError(_OVER)

@@ -1,0 +1,391 @@
+"""The part of a `Database` that all its tenants share: executor, schema check and retry."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import weakref
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransaction
+
+from memalchemy import migrate
+from memalchemy.database.connection_lock import ConnectionLock
+from memalchemy.database.driver_errors import (
+    ConnectionLost,
+    RolledBack,
+    translating,
+    translator,
+    translator_for_host_code,
+)
+from memalchemy.database.engine_options import allows_direct_asyncpg
+from memalchemy.database.executors.base import Attempt, Executor
+from memalchemy.database.executors.batching import BatchedRow, Batcher
+from memalchemy.database.executors.host import HostConnection, run_on_host
+from memalchemy.database.executors.sqlalchemy import SQLAlchemyExecutor
+from memalchemy.database.executors.sqlite import SQLiteExecutor
+from memalchemy.database.intent import Intent, Kind
+from memalchemy.database.program_runner import (
+    Decode,
+    JobConnection,
+    off_loop,
+    run_observed,
+    run_program,
+)
+from memalchemy.database.sqlite_backup import Progress, complete_or_absent
+from memalchemy.dialects import DIALECTS, Target, dialect_of, display, parse_url
+from memalchemy.errors import CapabilityMissing, DatabaseUnreachable, SchemaOutdated
+from memalchemy.events import Event, publish, statements_are_observed
+from memalchemy.statements import Program
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+ATTEMPTS = 4
+CONNECT_TIMEOUT = 10.0
+
+_BATCH = Intent("statement", writes_payloads=True)
+"""Of a statement for several rows, each of which was checked before it joined the batch."""
+
+
+class Backend:
+    """Runs programs on one database, again where a connection was lost and that is safe."""
+
+    def __init__(
+        self,
+        url: str | URL | AsyncEngine,
+        *,
+        schema: str | None,
+        migrate: str,
+        pgbouncer: bool,
+        durability: str,
+        connect_timeout: float | None,
+        statement_timeout: float | None,
+        engine_options: dict[str, Any],
+    ) -> None:
+        timeouts = {"connect_timeout": connect_timeout, "statement_timeout": statement_timeout}
+        for name, seconds in timeouts.items():
+            if seconds is not None and not seconds > 0:
+                raise ValueError(f"{name} is a number of seconds above zero, not {seconds!r}")
+        target: Target | None = None
+        if isinstance(url, AsyncEngine):
+            _refuse_options_of_an_engine(engine_options | timeouts)
+            self.dialect = dialect_of(url)
+            self.url, self.display = url.url, display(url.url)
+        else:
+            target = parse_url(url)
+            self.dialect = DIALECTS[target.dialect]
+            self.url, self.display = target.url, target.display
+        if schema is not None and self.dialect.single_writer:
+            raise ValueError("schema= is for PostgreSQL and Oracle; on SQLite use another file")
+        self.schema = schema
+        self.translate = translator(self.dialect, self.display)
+        self._translate_host_code = translator_for_host_code(self.translate, self.dialect)
+        self._options: dict[str, Any] = (
+            {"schema_translate_map": {None: schema}} if schema is not None else {}
+        )
+        self._migrate = migrate
+        self._pid = os.getpid()
+        self._is_ready = False
+        self._ready_locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
+        self._ready_locks = weakref.WeakKeyDictionary()
+        self._batcher = Batcher()
+        self._new_executor: Callable[[], Executor]
+        if target is not None and self.dialect.single_writer:
+            if engine_options:
+                names = ", ".join(sorted(engine_options))
+                raise TypeError(f"a SQLite URL takes no engine options; got {names}")
+            self._new_executor = partial(
+                _abandoned_with,
+                weakref.ref(self),
+                target.path,
+                "FULL" if durability == "full" else "NORMAL",
+                may_create=migrate == "auto",
+                open_timeout=connect_timeout,
+                statement_timeout=statement_timeout,
+            )
+        else:
+            kind: Any = SQLAlchemyExecutor
+            own: dict[str, Any] = {}
+            if target is not None and allows_direct_asyncpg(target, pgbouncer, engine_options):
+                # Imported here because asyncpg is an optional dependency.
+                from memalchemy.database.executors.asyncpg import AsyncpgExecutor
+
+                kind, own = AsyncpgExecutor, {"schema": schema}
+            self._new_executor = partial(
+                kind,
+                target,
+                url if isinstance(url, AsyncEngine) else None,
+                dialect=self.dialect,
+                translate=self.translate,
+                pgbouncer=pgbouncer,
+                connect_timeout=CONNECT_TIMEOUT if connect_timeout is None else connect_timeout,
+                statement_timeout=statement_timeout,
+                options=engine_options,
+                **own,
+            )
+        self._executor = self._new_executor()
+
+    async def run(
+        self,
+        program: Callable[[], Program[T]],
+        event: Event | None = None,
+        *,
+        intent: Intent,
+        connection: HostConnection | None = None,
+        decode: Decode[T, Any] | None = None,
+        batch: BatchedRow[Any] | None = None,
+    ) -> Any:
+        """Run *program*; see `Database.run`, which has checked what its intent says."""
+        in_thread = connection is None and isinstance(self._executor, SQLiteExecutor)
+
+        def job(on: JobConnection) -> Any:
+            result = run_program(on, program(), self.translate, self._options, event)
+            return decode.work(result) if decode is not None and in_thread else result
+
+        if connection is not None:
+            result = await run_on_host(self.dialect, connection, job, is_program=True)
+        else:
+            if not self._is_ready or self._pid != os.getpid():
+                await self.ready()
+            if batch is not None and self._executor.batches_statements:
+                send = partial(self.run, intent=_BATCH)
+                return await self._batcher.write(batch, event or Event("batch"), send)
+            repeatable = intent.repeatable or not intent.writes or intent.kind == "maintenance"
+            result = await self._retry(job, intent.kind, repeatable, is_program=True)
+        if decode is None or in_thread:
+            return result
+        return await off_loop(decode.size(result), partial(decode.work, result))
+
+    async def ready(self) -> None:
+        """Once per process, check or migrate the schema, as ``migrate=`` says."""
+        self._after_fork()
+        loop = asyncio.get_running_loop()
+        async with self._ready_locks.setdefault(loop, asyncio.Lock()):
+            if self._is_ready:
+                return
+            if self._migrate == "auto" and isinstance(self._executor, SQLiteExecutor):
+                await self.migrate("head", only_if_needed=True)
+            elif self._migrate != "off":
+                await self.check()
+            self._is_ready = True
+
+    async def migrate(self, revision: str, *, only_if_needed: bool = False) -> list[str]:
+        def job(connection: Connection) -> list[str]:
+            if only_if_needed and migrate.usable(connection, schema=self.schema):
+                return []
+            return migrate.upgrade(
+                connection, schema=self.schema, revision=revision, dialect=self.dialect
+            )
+
+        return await self.run_schema_job(job, write=True)
+
+    async def check(self) -> None:
+        await self.run_schema_job(lambda c: migrate.check(c, schema=self.schema))
+
+    async def current(self) -> str | None:
+        try:
+            return await self.run_schema_job(lambda c: migrate.current(c, schema=self.schema))
+        except SchemaOutdated:  # not even a file
+            return None
+
+    async def run_schema_job(self, job: Callable[[Connection], T], *, write: bool = False) -> T:
+        """Run *job*, which uses Alembic, on a connection, without a check of the schema."""
+
+        def translated(connection: Connection) -> T:
+            with translating(self.translate):
+                return job(connection)
+
+        return await self.run_host_job(translated, write=write)
+
+    async def run_host_job(self, job: Callable[[Connection], T], *, write: bool = False) -> T:
+        """Run *job* of the host's on a connection, without a check of the schema.
+
+        Its own exceptions are raised unchanged.
+        """
+        self._after_fork()
+        if write and isinstance(self._executor, SQLiteExecutor):
+            self._executor.may_create = True
+        if statements_are_observed():
+            job = partial(run_observed, job)
+        return await self._retry(job, "transaction" if write else "read", repeatable=True)
+
+    async def health(self) -> dict[str, Any]:
+        found = await self.run_schema_job(
+            lambda c: (
+                c.scalar(text(self.dialect.maintenance.server_version)),
+                migrate.current(c, schema=self.schema),
+            )
+        )
+        return {
+            "url": self.display,
+            "dialect": str(self.dialect),
+            "server_version": found[0],
+            "revision": found[1],
+            "head": migrate.head(),
+            "checked_out": self._executor.checked_out(),
+        }
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        await self.ready()
+        async with self._in_transaction(self._executor.transaction()) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[AsyncConnection]:
+        await self.ready()
+        async with self._in_transaction(self._executor.snapshot()) as connection:
+            yield connection
+
+    async def back_up(self, file: str, progress: Progress, *, force: bool) -> int:
+        self._after_fork()
+        if not isinstance(self._executor, SQLiteExecutor):
+            command = self.dialect.maintenance.backup_command(
+                self.url, file, self.schema, sorted((*migrate.TABLES, migrate.VERSION_TABLE))
+            )
+            raise CapabilityMissing(
+                f"a {self.dialect} server is backed up by its own tool; nothing was written. "
+                f"Run: {command}"
+            )
+        with translating(self.translate), complete_or_absent(file, force=force) as part:
+            return await self._executor.back_up(part, progress)
+
+    @property
+    def holds_writer(self) -> bool:
+        return self._executor.holds_writer
+
+    def file_bytes(self) -> int | None:
+        return self._executor.file_bytes()
+
+    async def close(self, *, in_thread: bool = True) -> None:
+        """Close; not *in_thread*: without a thread, which an ending process cannot start."""
+        self._after_fork()
+        if isinstance(self._executor, SQLiteExecutor):
+            if in_thread:
+                await self._executor.close()
+            else:
+                self._executor.close_in_this_thread()
+            self._is_ready = False  # the file may be replaced before it is used again
+        else:
+            await self._executor.close()
+
+    @asynccontextmanager
+    async def _in_transaction(
+        self, lent: AbstractAsyncContextManager[AsyncConnection]
+    ) -> AsyncIterator[AsyncConnection]:
+        """Begin a transaction and end it with the block, whose own errors are raised unchanged.
+
+        The end waits for the operations that other tasks have begun in the transaction.
+        """
+        async with lent as connection:
+            transaction = connection.begin()
+            with translating(self.translate):
+                await transaction.__aenter__()
+            assert transaction.sync_transaction is not None
+            ConnectionLock.of(connection).confine(transaction.sync_transaction)
+            try:
+                yield connection
+            except BaseException as error:
+                await self._roll_back(connection, transaction, error)
+                raise
+            try:
+                with translating(self.translate):
+                    await transaction.__aexit__(None, None, None)
+            except DatabaseUnreachable as error:
+                raise DatabaseUnreachable(
+                    f"{error}; the transaction may or may not have been committed",
+                    maybe_applied=True,
+                ) from error.__cause__
+
+    async def _roll_back(
+        self, connection: AsyncConnection, transaction: AsyncTransaction, why: BaseException
+    ) -> None:
+        driver_errors: tuple[type[Exception], ...] = (
+            SQLAlchemyError,
+            OSError,
+            *self.dialect.driver_errors,
+        )
+        try:
+            await transaction.__aexit__(type(why), why, why.__traceback__)
+        except driver_errors:
+            # Closing the connection undoes the transaction, too, and the block's error is raised.
+            await connection.invalidate()
+
+    async def _retry(
+        self, job: Callable[[Any], T], kind: Kind, repeatable: bool, *, is_program: bool = False
+    ) -> T:
+        """Run *job*, again if its transaction was rolled back or its connection was lost.
+
+        Where a lost connection leaves it unknown whether the job was committed, only a *repeatable*
+        one is run again.
+        """
+        writes = Intent(kind).writes
+        for number in range(1, ATTEMPTS + 1):
+            attempt = Attempt()
+            try:
+                with translating(self._translate_host_code):
+                    return await self._executor.run(job, kind, attempt, is_program=is_program)
+            except RolledBack:
+                if number == ATTEMPTS:
+                    raise
+            except ConnectionLost as error:
+                # A transaction that is lost before COMMIT is undone; a lone statement may have run.
+                unknown = attempt.commit_sent or kind == "statement"
+                if number == ATTEMPTS or (unknown and not repeatable):
+                    maybe_applied = unknown and writes
+                    raise DatabaseUnreachable(
+                        f"{error}; "
+                        + (
+                            "the write may or may not have happened, look before repeating it"
+                            if maybe_applied
+                            else "nothing was changed"
+                        ),
+                        maybe_applied=maybe_applied,
+                    ) from error.__cause__
+            except DatabaseUnreachable as error:
+                # The answer came too late: the same holds as for a lost connection.
+                error.maybe_applied = error.maybe_applied and (
+                    attempt.commit_sent or kind == "statement"
+                )
+                raise
+            publish(Event("database.retry", details={"attempt": number}))
+            await asyncio.sleep(random.uniform(0, 0.02 * 4**number))
+        raise AssertionError("unreachable")
+
+    def _after_fork(self) -> None:
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._is_ready = False
+            if isinstance(self._executor, SQLiteExecutor):
+                _left_to_the_parent.append(self._executor)
+                self._executor = self._new_executor()
+
+
+def _refuse_options_of_an_engine(options: dict[str, Any]) -> None:
+    """Refuse options for an engine that exists already: it would go on without them."""
+    given = sorted(name for name, value in options.items() if value is not None)
+    if given:
+        raise TypeError(
+            f"{', '.join(given)}: an engine of yours has its own; give them to create_async_engine"
+        )
+
+
+# SQLite connections must not be used, nor closed, in a process that inherited them.
+_left_to_the_parent: list[Executor] = []
+
+
+def _abandoned_with(backend: weakref.ref[Backend], *args: Any, **options: Any) -> SQLiteExecutor:
+    """Return an executor whose threads end when *backend* is dropped without being closed."""
+    made = SQLiteExecutor(*args, **options)
+    owner = backend()
+    assert owner is not None
+    weakref.finalize(owner, made.abandon).atexit = False
+    return made

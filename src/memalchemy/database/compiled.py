@@ -1,0 +1,245 @@
+"""Statements compiled once: their text, how values are bound, and how rows are read and checked.
+
+SQLAlchemy compiles a statement and knows how its types bind and read values. Its work around each
+execution, which serves drivers and hosts of every kind, costs more than most of memalchemy's
+statements take; `database.direct_connection` leaves it out on memalchemy's own connections.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Connection, Executable, Float
+from sqlalchemy.sql.compiler import SQLCompiler
+
+from memalchemy.database.unreadable_rows import (
+    DECODING_ERRORS,
+    UnreadableRows,
+    cell_description,
+    describe_driver_error,
+    loaded_types,
+    row_description,
+    sqlite_types,
+)
+from memalchemy.dialects import has_dynamic_types
+from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
+from memalchemy.statements import NAMELESS, Answer, Parameters
+
+Processor = Callable[[Any], Any] | None
+
+
+class CompiledStatement:
+    """The text of one statement, with its bind processors and the readers of its columns."""
+
+    def __init__(self, statement: Any, compiled: SQLCompiler, dialect: Any) -> None:
+        def processor(type_: Any, which: str, *more: Any) -> Processor:
+            made: Processor = getattr(type_.dialect_impl(dialect), which)(dialect, *more)
+            return made
+
+        self.sql = str(compiled)
+        self._constants: Mapping[str, Any] = compiled.params
+        self._binds = [
+            (name, processor(compiled.binds[name].type, "bind_processor"))
+            for name in compiled.positiontup or ()
+        ]
+        columns = statement.exported_columns
+        self.width = len(columns)
+        names = [c.key for c in columns]
+        self._named = partial(tuple.__new__, _row_type(names))
+        self._nameless = NAMELESS in statement.get_execution_options()
+
+        def reader(type_: Any) -> Processor:
+            if isinstance(type_, Float):
+                return _float  # SQLAlchemy's would want the code of the type that the server sends
+            return processor(type_, "result_processor", None)
+
+        readers = [reader(c.type) for c in columns]
+        self._readers = [(at, read) for at, read in enumerate(readers) if read is not None]
+        self._names = names
+        # Where a column holds values of any type, its cells are checked before they are read.
+        self._cell_types = (
+            [sqlite_types(c.type) for c in columns] if has_dynamic_types(dialect.name) else None
+        )
+        self._checked: set[tuple[type, ...]] = set()
+        """The combinations of types that rows were found to have, and may have."""
+
+    def values(self, given: Mapping[str, Any]) -> list[Any]:
+        """Return the values to send, in the order of the text's placeholders."""
+        constants = self._constants
+        found = []
+        for name, process in self._binds:
+            value = given[name] if name in given else constants[name]
+            found.append(value if process is None else process(value))
+        return found
+
+    def rows(self, fetched: Iterable[Iterable[Any]]) -> list[Any]:
+        """Read the rows that the driver fetched.
+
+        Raises:
+            UnreadableRows: a cell is not of its column's type.
+        """
+        if self._cell_types is not None:
+            fetched = list(fetched)
+            if not all(map(self._has_valid_types, fetched)):
+                raise self._unreadable(fetched)
+        given = map(self._read, fetched) if self._readers else fetched
+        with suppress(*DECODING_ERRORS):
+            return list(given if self._nameless else map(self._named, given))
+        # Outside of the block, so that the error does not carry the one that quotes the cell.
+        raise self._unreadable(fetched)
+
+    def _has_valid_types(self, row: Iterable[Any]) -> bool:
+        types = tuple(map(type, row))
+        if types in self._checked:
+            return True
+        assert self._cell_types is not None
+        for given, allowed in zip(types, self._cell_types, strict=True):
+            if not (allowed is None or given is type(None) or given in allowed):
+                return False
+        self._checked.add(types)
+        return True
+
+    def _read(self, raw: Iterable[Any]) -> list[Any]:
+        values = list(raw)
+        for at, read in self._readers:
+            values[at] = read(values[at])
+        return values
+
+    def _unreadable(self, fetched: Iterable[Iterable[Any]]) -> UnreadableRows:
+        """Return the error that says which cells of which rows cannot be read."""
+        readers = dict(self._readers)
+        rows: list[Any] = []
+        damaged: dict[int, str] = {}
+        for raw in fetched:
+            values, wrong = list(raw), []
+            for at, value in enumerate(values):
+                allowed = None if self._cell_types is None else self._cell_types[at]
+                try:
+                    if not (allowed is None or value is None or type(value) in allowed):
+                        raise TypeError
+                    values[at] = readers[at](value) if at in readers else value
+                except DECODING_ERRORS:
+                    values[at] = None
+                    wrong.append(f"{self._names[at]} is {cell_description(value)}")
+            if wrong:
+                damaged[len(rows)] = row_description(self._names, values, wrong)
+            rows.append(values if self._nameless else self._named(values))
+        return UnreadableRows(next(iter(damaged.values()), "a row cannot be read"), rows, damaged)
+
+
+class CompiledStatements:
+    """The compiled statements of one database, each kept as long as its statement lives.
+
+    Those of the registry live as long as the process.
+    """
+
+    def __init__(self, schema: str | None = None, statement_timeout: float | None = None) -> None:
+        self.schema = schema
+        self.statement_timeout = statement_timeout
+        self._options: dict[str, Any] = {}
+        if schema is not None:
+            self._options = {
+                "schema_translate_map": {None: schema},
+                "render_schema_translate": True,
+            }
+        self._compiled: WeakKeyDictionary[Executable, CompiledStatement | None]
+        self._compiled = WeakKeyDictionary()
+
+    def get(self, statement: Executable, dialect: Any) -> CompiledStatement | None:
+        """Return *statement* compiled; ``None`` if only SQLAlchemy itself can execute it."""
+        if statement not in self._compiled:
+            self._compiled[statement] = self._compile(statement, dialect)
+        return self._compiled[statement]
+
+    def _compile(self, statement: Any, dialect: Any) -> CompiledStatement | None:
+        if not hasattr(statement, "exported_columns"):
+            return None
+        compiled = statement.compile(dialect=dialect, **self._options)
+        simple = (
+            isinstance(compiled, SQLCompiler)
+            # Values that change the text, and defaults that are computed at each execution.
+            and not compiled.post_compile_params
+            and not compiled.insert_prefetch
+            and not compiled.update_prefetch
+        )
+        return CompiledStatement(statement, compiled, dialect) if simple else None
+
+
+def execute_with_sqlalchemy(
+    connection: Connection, statement: Any, parameters: Parameters, options: dict[str, Any]
+) -> Answer:
+    """Execute *statement* through SQLAlchemy and return its rows.
+
+    Raises:
+        UnreadableRows: a cell is not of its column's type.
+    """
+    result, rows, failure = None, None, None
+    started = time.perf_counter()
+    try:
+        result = connection.execute(statement, parameters, execution_options=options)
+        rows = result.all() if result.returns_rows else ()
+    except DECODING_ERRORS as error:
+        # Some drivers decode the rows while they execute. For a value that cannot be bound
+        # SQLAlchemy raises an error of its own, except for integers too large for SQLite.
+        if result is None and (
+            not isinstance(error, (ArithmeticError, ValueError))
+            or has_dynamic_types(connection.dialect.name)
+        ):
+            raise
+        what = describe_driver_error(error)
+    except Exception as error:
+        failure = error
+        raise
+    finally:
+        if statements_are_observed():
+            _publish(connection, statement, result, failure, time.perf_counter() - started)
+    if result is None or rows is None:
+        raise UnreadableRows(what, [], {})
+    is_typed = bool(rows) and hasattr(statement, "exported_columns")
+    if is_typed and has_dynamic_types(connection.dialect.name):
+        _check_rows(statement, rows)
+    return Answer(rows, result.rowcount)
+
+
+def _publish(
+    connection: Connection, statement: Any, result: Any, failure: Any, seconds: float
+) -> None:
+    """Publish a statement that SQLAlchemy executed; if it failed, the error has its text."""
+    sql = getattr(failure, "statement", None) if result is None else result.context.statement
+    dialect, error = connection.dialect, None if failure is None else type(failure).__name__
+    publish_statement(
+        StatementEvent(sql or "", dialect.name, dialect.driver, seconds, error, statement)
+    )
+
+
+def _check_rows(statement: Any, rows: Sequence[Any]) -> None:
+    """Check the types of rows that SQLAlchemy read from SQLite."""
+    columns = [(column.key, loaded_types(column.type)) for column in statement.exported_columns]
+    for row in rows:
+        for (name, allowed), value in zip(columns, row, strict=True):
+            if not (allowed is None or value is None or type(value) in allowed):
+                wrong = [f"{name} is {cell_description(value)}"]
+                raise UnreadableRows(row_description([c for c, _ in columns], row, wrong), [], {})
+
+
+def _float(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _row_type(names: list[str]) -> Any:
+    """Return a named tuple that has ``_mapping``, as SQLAlchemy's rows have."""
+
+    class Row(namedtuple("Row", names, rename=True)):  # type: ignore[misc]
+        __slots__ = ()
+
+        @property
+        def _mapping(self) -> dict[str, Any]:
+            return dict(zip(names, self, strict=True))
+
+    return Row

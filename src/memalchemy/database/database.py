@@ -1,0 +1,423 @@
+"""`Database`: a database that holds an agent's memory, and the one door through which programs run.
+
+An operation is a program (see `memalchemy.statements`): it runs in SQLite's writer thread, on a
+server's connection or on a connection of the host application's, and is written once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from copy import copy
+from functools import partial
+from os import PathLike, fspath
+from typing import Any, Literal, TypeVar, overload
+
+from sqlalchemy import Connection
+from sqlalchemy.engine import URL
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from memalchemy.codec.encryption import Keyring
+from memalchemy.database.backend import Backend
+from memalchemy.database.executors.batching import BatchedRow
+from memalchemy.database.executors.host import HostConnection
+from memalchemy.database.intent import Intent
+from memalchemy.database.key_registry import KeyRegistry, refuse_payloads
+from memalchemy.database.program_runner import Decode
+from memalchemy.database.replica import Replica
+from memalchemy.dialects import Dialect
+from memalchemy.errors import CapabilityMissing
+from memalchemy.events import Event
+from memalchemy.keys import check_tenant
+from memalchemy.statements import Program
+from memalchemy.tenants import tenant_of_scope
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Database:
+    """A database that holds an agent's memory.
+
+    Args:
+        url: ``sqlite:///agent.db``, ``sqlite://`` (in memory), ``postgresql://…``, ``oracle://…``,
+            or an `AsyncEngine` of the host's, which stays the host's to dispose.
+        read_url: a read replica of the database at *url*, as a URL or an `AsyncEngine`; PostgreSQL
+            and Oracle. Listings, search and statistics are read from it; see below.
+        tenant: whose memory this is; every row carries it, and no operation crosses it.
+        schema: the schema that holds the tables (PostgreSQL, Oracle).
+        migrate: ``"auto"`` brings a SQLite file to this release's schema on first use and only
+            checks a server's; ``"check"`` only ever checks; ``"off"`` does neither. A SQLite
+            file that is not there is made by ``"auto"``, `migrate` and `run_sync` only.
+        pgbouncer: the URL leads to PgBouncer in transaction mode.
+        durability: ``"full"``: what was acknowledged survives a power cut. ``"normal"`` (SQLite
+            only): it survives a crash of the process; a power cut may lose the last commits.
+        connect_timeout: seconds to wait for a connection, 10 if not given. SQLite: for a file that
+            another process holds alone for a moment, 30 if not given.
+        statement_timeout: seconds that a statement may take, waiting for locks included; without
+            it, as long as the server lets it. SQLite: seconds that a statement may run, and that it
+            waits for another process to end its transaction (30 if not given).
+        keys: a Fernet key, or several: payloads and values are encrypted with the first and opened
+            with any. See the page on encryption. Metadata, ids, namespaces and keys of items stay
+            readable. A tenant that is written with keys is not written without one of them:
+            `KeyMissing`.
+        readable: what else is stored unencrypted beside them, because the database searches in it:
+            ``"text"`` (words), ``"fields"`` (a word for each field, for filters), ``"vectors"``.
+        allow_plaintext: with *keys*, read what is not encrypted, too, instead of refusing it.
+        engine_options: passed to SQLAlchemy's `create_async_engine`. An engine of the host's takes
+            neither these nor the timeouts. For an ``oracle://`` URL also ``config_dir`` (the
+            directory of tnsnames.ora), ``wallet_location``, ``wallet_password``,
+            ``ssl_server_dn_match`` and ``ssl_server_cert_dn``, which go to python-oracledb.
+
+    With *read_url*, what may be a moment old is read from the replica: of `Checkpointer`
+    `list_checkpoints`, `history`, `list_threads`, `list_logs`, `list_with_metadata`,
+    `query_by_metadata`, `search` and `get_storage_stats`. They may miss what this very process has
+    just saved. Reading your own writes is the primary's: every write and what it rests on, `load`,
+    `exists`, `get_metadata`, `diff`, `export`, and whatever is given ``connection=``. `primary`
+    reads everything there, `replica` everything from the replica. While the replica is away its
+    reads go to the primary; `memalchemy.database.replica` logs that once for each outage.
+
+    Construction does no I/O and needs no running loop; one object serves several loops, one after
+    another or in several threads, and survives a fork. One of SQLite that is dropped without
+    `close` ends its threads when they have done what they were given.
+    """
+
+    tenant: str
+
+    def __init__(
+        self,
+        url: str | URL | AsyncEngine,
+        *,
+        read_url: str | URL | AsyncEngine | None = None,
+        tenant: str = "default",
+        schema: str | None = None,
+        migrate: Literal["auto", "check", "off"] = "auto",
+        pgbouncer: bool = False,
+        durability: Literal["full", "normal"] = "full",
+        connect_timeout: float | None = None,
+        statement_timeout: float | None = None,
+        keys: str | bytes | Iterable[str | bytes] | None = None,
+        readable: Iterable[str] = (),
+        allow_plaintext: bool = False,
+        **engine_options: Any,
+    ) -> None:
+        if migrate not in ("auto", "check", "off"):
+            raise ValueError(f"migrate is 'auto', 'check' or 'off', not {migrate!r}")
+        if durability not in ("full", "normal"):
+            raise ValueError(f"durability is 'full' or 'normal', not {durability!r}")
+        self.tenant = check_tenant(tenant)
+        self._keyring = Keyring(keys, readable=readable, allow_plaintext=allow_plaintext)
+        self._key_registry = KeyRegistry(self._keyring)
+        open_ = partial(
+            Backend,
+            schema=schema,
+            migrate=migrate,
+            pgbouncer=pgbouncer,
+            durability=durability,
+            connect_timeout=connect_timeout,
+            statement_timeout=statement_timeout,
+            engine_options=engine_options,
+        )
+        self._backend = open_(url)
+        self._replica = None if read_url is None else Replica(open_(read_url), self._backend)
+        self._reads_stale: Literal["some", "none", "all"] = "some"
+        self._fallback = True
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect, for its capabilities."""
+        return self._backend.dialect
+
+    @property
+    def keyring(self) -> Keyring:
+        """What seals and opens payloads; without *keys* it leaves them as they are."""
+        return self._keyring
+
+    @property
+    def schema(self) -> str | None:
+        """The schema that holds the tables; ``None`` is the connection's default."""
+        return self._backend.schema
+
+    @property
+    def file_bytes(self) -> int | None:
+        """What a SQLite file takes, with its write-ahead log; ``None`` if this is not a file."""
+        return self._backend.file_bytes()
+
+    @property
+    def identity(self) -> object:
+        """What caches key by: the same for every tenant of one `Database`, and another for what is
+        read from a replica.
+        """
+        return self._backend if self._replica is None or not self.read_only else self._replica
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it refuses every write, as `replica` gives it."""
+        return self._reads_stale == "all"
+
+    @property
+    def holds_writer(self) -> bool:
+        """Whether an open transaction of the running task holds SQLite's only writer.
+
+        Every other write of the process waits for its end, so the task must wait for none.
+        """
+        return self._backend.holds_writer
+
+    def for_tenant(self, tenant: str) -> Database:
+        """The same engine and pool, another tenant."""
+        other = copy(self)
+        other.tenant = check_tenant(tenant)
+        return other
+
+    def for_scope(self) -> Database:
+        """The same engine and pool, and the tenant of the `memalchemy.tenant_scope` around this.
+
+        It is looked up here, once: what is made of the result stays that tenant's.
+
+        Raises:
+            LookupError: there is no such scope.
+        """
+        return self.for_tenant(tenant_of_scope())
+
+    def replica(self, *, fallback: bool = True) -> Database:
+        """The same database, read only: every read from the replica, states too, however old.
+
+        What was saved before may be missing from it. Writes, migrations and transactions are
+        refused with `CapabilityMissing`. With ``fallback=False`` a replica that is away is an
+        error: `DatabaseUnreachable`, or `SchemaOutdated` while it has not got the primary's schema
+        yet; otherwise the primary answers. Without a *read_url* it reads from the database itself,
+        so that code can be the same where there is no replica.
+        """
+        other = copy(self)
+        other._reads_stale, other._fallback = "all", fallback
+        return other
+
+    def primary(self) -> Database:
+        """The same database, with every read on the primary: it reads its own writes."""
+        other = copy(self)
+        other._reads_stale = "none"
+        return other
+
+    def __repr__(self) -> str:
+        copy_ = "" if self._replica is None else f", read_url={self._replica.backend.display!r}"
+        view = {"some": "", "none": ".primary()", "all": ".replica()"}[self._reads_stale]
+        return f"Database({self._backend.display!r}{copy_}, tenant={self.tenant!r}){view}"
+
+    async def __aenter__(self) -> Database:
+        try:
+            if self._replica is None or not self.read_only:
+                await self._backend.ready()
+            if self._replica is not None:
+                await self._replica.read(Backend.ready, fallback=self._fallback)
+        except BaseException:
+            await self.close()  # nobody calls __aexit__ after a failed __aenter__
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Finish queued writes and close this loop's connections. A later use opens anew."""
+        self._key_registry.forget()
+        try:
+            await self._backend.close()
+        finally:
+            if self._replica is not None:
+                await self._replica.backend.close()
+
+    async def migrate(self, *, revision: str = "head") -> list[str]:
+        """Bring the schema to *revision*, under a lock; return the revisions that were applied.
+
+        Safe to call from several processes at once. All or nothing, except on Oracle, where each
+        DDL statement commits: a revision that fails half way is half there.
+        """
+        self.check_writable()
+        return await self._backend.migrate(revision)
+
+    async def check(self) -> None:
+        """Compare the database's schema with this release; reads only.
+
+        Raises:
+            SchemaOutdated: it is older; the message names the command.
+            SchemaTooNew: it is newer and does not declare itself compatible with this release.
+        """
+        await self._backend.check()
+
+    async def current(self) -> str | None:
+        """The schema revision of the database; ``None`` without one. Reads only."""
+        return await self._backend.current()
+
+    async def run_sync(self, job: Callable[[Connection], T]) -> T:
+        """Run a function of a synchronous `Connection` in one transaction, without a schema check.
+
+        For migrations and for the host's own SQL; repeated if the connection is lost before COMMIT.
+        """
+        self.check_writable()
+        return await self._backend.run_host_job(job, write=True)
+
+    async def health(self) -> dict[str, Any]:
+        """Reachability, server version, schema revision and pool use; raises if unreachable.
+
+        With a replica, the same of it under ``replica``, with ``usable`` and ``error``: a replica
+        that is away does not raise.
+        """
+        found = await self._backend.health()
+        if self._replica is not None:
+            found["replica"] = await self._replica.health()
+        return found
+
+    def transaction(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """``async with db.transaction() as tx``: one transaction over several features.
+
+        *tx* is an `AsyncConnection`; pass it as ``connection=tx``. Commits at the end of the block,
+        rolls back on an exception. On SQLite other writers of this process wait meanwhile.
+        """
+        self.check_writable()
+        return self._backend.transaction()
+
+    def snapshot(self) -> Any:
+        """``async with db.snapshot() as then``: reads that all see one moment, the first one's.
+
+        *then* is an `AsyncConnection`; pass it as ``connection=then``, to reads only. Writers go on
+        meanwhile, and what they write is not seen; on a database in memory they wait.
+        """
+        return self._backend.snapshot()
+
+    async def backup(
+        self,
+        file: str | PathLike[str],
+        *,
+        force: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Write a copy of a whole SQLite database, all tenants, into *file*; its size in bytes.
+
+        The copy is the database as of the moment of the call, while any process goes on writing. It
+        is checked, it is on disk when this returns, and it appears under its name only when it is
+        complete: a failed or killed backup leaves what was there before. The schema is not looked
+        at, so this also goes before an upgrade. *progress* is called with the pages that are done
+        and those there are, in the event loop.
+
+        Raises:
+            Conflict: *file* is there, and not *force*; or it is open in another program.
+            CapabilityMissing: not SQLite; the message is the command to run instead.
+            Corrupt: the copy does not pass SQLite's own check; it was removed.
+            OSError: *file* cannot be written.
+        """
+        loop = asyncio.get_running_loop()
+
+        def tell(done: int, pages: int) -> None:
+            if progress is not None:
+                loop.call_soon_threadsafe(progress, done, pages)
+
+        return await self._backend.back_up(fspath(file), tell, force=force)
+
+    @overload
+    async def run(
+        self,
+        program: Callable[[], Program[T]],
+        intent: Intent,
+        *,
+        connection: HostConnection | None = None,
+        event: Event | None = None,
+        batch: BatchedRow[T] | None = None,
+    ) -> T: ...
+
+    @overload
+    async def run(
+        self,
+        program: Callable[[], Program[T]],
+        intent: Intent,
+        *,
+        connection: HostConnection | None = None,
+        event: Event | None = None,
+        decode: Decode[T, U],
+    ) -> U: ...
+
+    async def run(
+        self,
+        program: Callable[[], Program[Any]],
+        intent: Intent,
+        *,
+        connection: HostConnection | None = None,
+        event: Event | None = None,
+        decode: Decode[Any, Any] | None = None,
+        batch: BatchedRow[Any] | None = None,
+    ) -> Any:
+        """Run *program* as its *intent* says; the one door through which programs run.
+
+        A write is one transaction, or part of the host's. It is repeated while that is safe: until
+        COMMIT, or the statement of a lone one, has been sent. After that a lost connection is an
+        error with ``maybe_applied``. A read is always repeated.
+
+        Args:
+            connection: the host's, of whose transaction the program is a part.
+            event: counts the round trips.
+            decode: work on the result, done in a thread where it takes long.
+            batch: the row that *program* writes, which may share a statement with others instead.
+
+        Raises:
+            CapabilityMissing: it writes, and this is a `replica`; or it is maintenance, through
+                PgBouncer or in memory.
+            KeyMissing: it may write payloads, and the tenant is encrypted with other keys.
+        """
+        if intent.writes:
+            if intent.writes_payloads is True:
+                await self.check_payloads(connection)
+            else:
+                self.check_writable()
+                if not intent.writes_payloads:
+                    # A row of a batch is a payload, so the program alone is run, and refused.
+                    program, batch = refuse_payloads(program), None
+        elif self._replica is not None and connection is None and self._reads_replica(intent):
+            return await self._replica.read(
+                lambda backend: backend.run(program, event, intent=intent, decode=decode),
+                fallback=self._fallback,
+            )
+        return await self._backend.run(
+            program, event, intent=intent, connection=connection, decode=decode, batch=batch
+        )
+
+    async def check_payloads(self, connection: HostConnection | None = None) -> None:
+        """Check that payloads may be written into the tenant, as `run` does.
+
+        For callers whose payloads are written by somebody else.
+
+        Raises:
+            CapabilityMissing: this is a `replica`.
+            KeyMissing: the tenant is encrypted with other keys than these.
+        """
+        self.check_writable()
+        await self._key_registry.check(self._backend, self.tenant, connection)
+
+    def forget_known_keys(self) -> None:
+        """Read again, at the next write, which keys a tenant is written with."""
+        self._key_registry.forget()
+
+    def _reads_replica(self, intent: Intent) -> bool:
+        return self.read_only or (intent.replica_ok and self._reads_stale == "some")
+
+    def check_writable(self) -> None:
+        """Raise `CapabilityMissing` on a `replica`, before a program finds out."""
+        if self.read_only:
+            raise CapabilityMissing(
+                "this is db.replica(), which only reads: write through the Database that it came "
+                "from"
+            )
+
+
+def check_database(given: object, taker: object) -> Database:
+    """Return *given* if it is a `Database`; *taker* is the object that was given it.
+
+    Raises:
+        TypeError: it is something else. It is not shown: a URL may hold a password.
+    """
+    if isinstance(given, Database):
+        return given
+    kind, name = type(given), type(taker).__name__
+    found, advice = kind.__qualname__, "give it memalchemy.Database(url)"
+    if kind.__module__ == "memalchemy.sync":
+        found, advice = f"memalchemy.sync.{found}", f"without await it is memalchemy.sync.{name}"
+    raise TypeError(f"{name} takes a memalchemy.Database, not {found}; {advice}")

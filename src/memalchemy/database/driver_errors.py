@@ -1,0 +1,145 @@
+"""Translate the errors of drivers into memalchemy's: the one place where that is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from memalchemy import migrate
+from memalchemy.dialects import Dialect, Failure, original
+from memalchemy.errors import (
+    AuthenticationFailed,
+    CapabilityMissing,
+    Corrupt,
+    DatabaseUnreachable,
+    MemalchemyError,
+    SchemaOutdated,
+    StatementFailed,
+    UniqueViolation,
+)
+
+
+class ConnectionLost(DatabaseUnreachable):
+    """The connection went away; whether the statement that was running ran is unknown."""
+
+
+class RolledBack(StatementFailed):
+    """The database rolled the transaction back (deadlock, serialisation); repeating it is safe."""
+
+
+class Translate(Protocol):
+    """Translate a driver's error into memalchemy's; return any other error unchanged."""
+
+    def __call__(self, error: BaseException, *, connecting: bool = False) -> BaseException: ...
+
+
+@contextmanager
+def translating(translate: Callable[[BaseException], BaseException]) -> Iterator[None]:
+    """Raise memalchemy's error for a driver's, and any other error unchanged.
+
+    For calls of the driver only: a `TimeoutError` of a host's own code would be taken for the
+    driver's.
+    """
+    try:
+        yield
+    except Exception as error:
+        ours = translate(error)
+        if ours is error:
+            raise
+        raise ours from error
+
+
+def translator_for_host_code(translate: Translate, dialect: Dialect) -> Translate:
+    """Restrict *translate* to errors of SQLAlchemy and the driver, so a host's own errors pass.
+
+    A host's `FileNotFoundError` or `TimeoutError` looks like that of a driver's socket.
+    """
+
+    def driver_errors_only(error: BaseException, *, connecting: bool = False) -> BaseException:
+        if isinstance(error, (SQLAlchemyError, *dialect.driver_errors)):
+            return translate(error, connecting=connecting)
+        return error
+
+    return driver_errors_only
+
+
+def translator(dialect: Dialect, display: str) -> Translate:
+    """Return the translation for a database; *display* is its URL without secrets.
+
+    A driver's message is not repeated in memalchemy's: it may quote values.
+    """
+
+    def translate(error: BaseException, *, connecting: bool = False) -> BaseException:
+        if isinstance(error, MemalchemyError):
+            return error
+        failure, code = dialect.classify(error)
+        if connecting and failure is Failure.DISCONNECTED:
+            failure = Failure.UNREACHABLE
+        elif isinstance(original(error), TimeoutError) and not connecting:
+            failure = Failure.BUSY
+        if isinstance(error, PoolTimeout):
+            return DatabaseUnreachable(
+                f"no connection of the pool to {display} became free in time; nothing was changed. "
+                "Raise pool_size, max_overflow or pool_timeout.",
+                busy=True,
+            )
+        why = f" ({type(original(error)).__name__}{f' {code}' if code else ''})"
+        if failure is Failure.DISCONNECTED:
+            return ConnectionLost(f"the connection to {display} was lost{why}")
+        if failure is Failure.UNREACHABLE and dialect.single_writer:
+            return DatabaseUnreachable(
+                f"cannot open {display}{why}. Check that its directory exists and may be written."
+            )
+        if failure is Failure.UNREACHABLE:
+            return DatabaseUnreachable(
+                f"cannot reach {display}{why}. Check that the server runs, that the host, port and "
+                "database name are right, and that it still takes connections."
+            )
+        if failure is Failure.BUSY:
+            return DatabaseUnreachable(
+                f"{display} stayed locked or too slow for longer than the timeout{why}; nothing "
+                "was acknowledged. Another process may hold a transaction open.",
+                maybe_applied=isinstance(original(error), TimeoutError),
+                busy=True,
+            )
+        if failure is Failure.AUTHENTICATION:
+            return AuthenticationFailed(f"{display} refused the user or the password{why}")
+        if failure is Failure.PERMISSION and dialect.single_writer:
+            return AuthenticationFailed(
+                f"{display} cannot be written{why}. Check the rights of the file, its directory "
+                "and the two files SQLite keeps beside it (-wal, -shm)."
+            )
+        if failure is Failure.PERMISSION:
+            return AuthenticationFailed(
+                f"the user of {display} lacks a right that this needs{why}. "
+                "`memalchemy grants ROLE` prints the statements that give it."
+            )
+        if failure is Failure.READ_ONLY:
+            return CapabilityMissing(
+                f"{display} takes no writes{why}: it is a replica, or is set to be read only. Give "
+                "Database the primary's URL, and this one as read_url="
+            )
+        if failure is Failure.MISSING_TABLE:
+            return SchemaOutdated(None, migrate.head())
+        if failure is Failure.UNIQUE:
+            return UniqueViolation(f"a unique key is taken in {display}{why}", sqlstate=code)
+        if failure is Failure.IN_USE:
+            return MemalchemyError(
+                "another task is using this connection, so nothing was sent: await each statement "
+                "of a transaction before the next, or give each task a transaction of its own"
+            )
+        if failure is Failure.ROLLED_BACK:
+            return RolledBack(f"{display} rolled the transaction back{why}", sqlstate=code)
+        if failure is Failure.FULL:
+            return StatementFailed(f"{display} has no room left{why}", sqlstate=code)
+        if failure is Failure.CORRUPT:
+            return Corrupt(f"{display} is damaged or is not a database{why}")
+        if isinstance(error, (DBAPIError, *dialect.driver_errors)):
+            return StatementFailed(f"{display} refused a statement{why}", sqlstate=code)
+        return error
+
+    return translate

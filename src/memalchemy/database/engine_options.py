@@ -1,0 +1,66 @@
+"""Engine options for a URL: the dialect's defaults under the user's own."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from typing import Any
+
+from sqlalchemy.pool import NullPool
+
+from memalchemy.dialects import Dialect, Target
+from memalchemy.dialects.urls import ORACLE_OPTIONS
+
+_POOL_OPTIONS = {"pool_size", "max_overflow", "pool_timeout", "pool_recycle", "pool_pre_ping"}
+_STATEMENT_CACHES = ("statement_cache_size", "prepared_statement_cache_size")
+
+
+def engine_options(
+    dialect: Dialect,
+    target: Target,
+    pgbouncer: bool,
+    connect_timeout: float,
+    statement_timeout: float | None,
+    given: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the options of `create_async_engine` for *target*; those that were *given* win."""
+    misplaced = [
+        name for name in ORACLE_OPTIONS if name in given and name not in dialect.connect_options
+    ]
+    if misplaced:
+        raise TypeError(f"{', '.join(misplaced)}: for oracle:// URLs only")
+    options = {"hide_parameters": True} | dialect.engine_options(
+        target,
+        pgbouncer=pgbouncer,
+        connect_timeout=connect_timeout,
+        statement_timeout=statement_timeout,
+    )
+    connect_args = options["connect_args"] | {
+        name: fspath(given[name]) if isinstance(given[name], PathLike) else given[name]
+        for name in dialect.connect_options
+        if given.get(name) is not None
+    }
+    if pgbouncer:
+        options["poolclass"] = NullPool
+    theirs = dict(given.get("connect_args", {}))
+    if "server_settings" in theirs:
+        theirs["server_settings"] = (
+            connect_args.get("server_settings", {}) | theirs["server_settings"]
+        )
+    if "options" in theirs:
+        theirs["options"] = f"{connect_args.get('options', '')} {theirs['options']}".strip()
+    engine_options = {k: v for k, v in given.items() if k not in dialect.connect_options}
+    return options | engine_options | {"connect_args": connect_args | theirs}
+
+
+def allows_direct_asyncpg(target: Target, pgbouncer: bool, given: dict[str, Any]) -> bool:
+    """Return whether programs may go to asyncpg without SQLAlchemy.
+
+    Not if statements cannot stay prepared, nor if SQLAlchemy is given options of its own, for
+    logging or isolation for instance.
+    """
+    if target.url.drivername != "postgresql+asyncpg" or pgbouncer:
+        return False
+    if given.keys() - _POOL_OPTIONS - {"connect_args"}:
+        return False
+    settings = dict(target.url.query) | target.connect_args | dict(given.get("connect_args", {}))
+    return all(str(settings.get(name, "")) != "0" for name in _STATEMENT_CACHES)

@@ -1,0 +1,212 @@
+"""The executor for PostgreSQL through asyncpg: programs go to the driver without SQLAlchemy.
+
+Connections are those of SQLAlchemy's pool. A job runs in a greenlet of SQLAlchemy's, in which
+awaiting is a call; transactions of users, migrations and maintenance take SQLAlchemy's way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from asyncpg import InterfaceError, InternalClientError, PostgresError
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.util import await_only, greenlet_spawn
+
+from memalchemy.database.compiled import CompiledStatement, CompiledStatements
+from memalchemy.database.direct_connection import DirectConnection
+from memalchemy.database.driver_errors import RolledBack, translating
+from memalchemy.database.executors.base import Attempt
+from memalchemy.database.executors.sqlalchemy import SQLAlchemyExecutor
+from memalchemy.database.intent import Kind
+from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
+from memalchemy.statements import Answer
+
+T = TypeVar("T")
+
+_PREPARED = "memalchemy_prepared"
+"""The key of `Connection.info` for the texts that were prepared on the connection."""
+
+
+class AsyncpgExecutor(SQLAlchemyExecutor):
+    """Runs programs on asyncpg's connections directly, and other jobs as its base does."""
+
+    def __init__(
+        self, *args: Any, schema: str | None, statement_timeout: float | None, **options: Any
+    ) -> None:
+        super().__init__(*args, statement_timeout=statement_timeout, **options)
+        self._compiled = CompiledStatements(schema, statement_timeout)
+
+    async def run(
+        self, job: Callable[[Any], T], kind: Kind, attempt: Attempt, *, is_program: bool
+    ) -> T:
+        if not is_program or kind == "maintenance":
+            return await super().run(job, kind, attempt, is_program=is_program)
+        loop_engine = self.engine()
+        loop_engine.busy += 1
+        try:
+            return await greenlet_spawn(
+                self._run_in_greenlet, loop_engine.plain.sync_engine, job, kind, attempt
+            )
+        finally:
+            await loop_engine.give_back()
+
+    def _run_in_greenlet(
+        self, engine: Engine, job: Callable[[Any], T], kind: Kind, attempt: Attempt
+    ) -> T:
+        """Run *job* in a transaction if its kind asks for one, else each statement in its own.
+
+        A job that is cancelled leaves a statement that may still run: its connection is closed.
+        """
+        with translating(self._translate_connecting):
+            connection = _connect(engine)
+        try:
+            direct = AsyncpgConnection(connection, self._compiled)
+            if kind in ("transaction", "read_transaction"):
+                return direct.run_in_transaction(job, attempt)
+            result = job(direct)
+            direct.check_no_transaction()
+            return result
+        except Exception:
+            raise
+        except BaseException as error:
+            connection.invalidate(error)
+            raise
+        finally:
+            connection.close()
+
+
+class AsyncpgConnection(DirectConnection):
+    """Executes statements on one connection of asyncpg's, in one greenlet.
+
+    asyncpg prepares each text once per connection, and again where the schema has changed under it.
+    """
+
+    driver = "asyncpg"
+
+    def __init__(self, connection: Connection, compiled: CompiledStatements) -> None:
+        super().__init__(connection, compiled)
+        self._is_autocommit = False
+        self._statement_timeout = compiled.statement_timeout
+        self._prepared: set[str] = connection.info.setdefault(_PREPARED, set())
+
+    def sqlalchemy_connection(self) -> Connection:
+        if not self._is_autocommit:
+            # SQLAlchemy must not begin one: there is none, or it is ours.
+            self.connection.execution_options(isolation_level="AUTOCOMMIT")
+            self._is_autocommit = True
+        return self.connection
+
+    def run_in_transaction(self, job: Callable[[AsyncpgConnection], T], attempt: Attempt) -> T:
+        """Run *job* in a transaction of its own."""
+        self._begin()
+        try:
+            result = job(self)
+            attempt.commit_sent = True
+            self._control("COMMIT")
+        except Exception:
+            if not self.raw.is_closed() and self.raw.is_in_transaction():
+                self._roll_back()
+            raise
+        return result
+
+    def _send(self, compiled: CompiledStatement, values: Sequence[Any]) -> Answer:
+        if compiled.width:
+            answer = self.raw.fetch(compiled.sql, *values, timeout=self._timeout(compiled.sql))
+            rows = compiled.rows(self._wait(compiled.sql, answer))
+            return Answer(rows, len(rows))
+        answer = self.raw.execute(compiled.sql, *values, timeout=self._timeout(compiled.sql))
+        status = self._wait(compiled.sql, answer)
+        number = status.rpartition(" ")[2]
+        return Answer((), int(number) if number.isdecimal() else -1)
+
+    def _begin(self) -> None:
+        try:
+            self._control("BEGIN")
+        except Exception as error:
+            if not isinstance(error.__cause__, PostgresError):
+                self._drop(error)  # the server may begin it yet, after a timeout for instance
+            raise
+
+    def check_no_transaction(self) -> None:
+        """Refuse to acknowledge a job in autocommit that was part of a transaction after all.
+
+        Raises:
+            RolledBack: the connection had been returned to the pool by a task that was still using
+                it. It is closed, so nothing was changed.
+        """
+        if not self.raw.is_closed() and self.raw.is_in_transaction():
+            error = RolledBack("the connection was in somebody else's transaction")
+            self._drop(error)
+            raise error
+
+    def _timeout(self, sql: str) -> float | None:
+        """Return the timeout of a text: doubled at its first use, when it is prepared, too.
+
+        ``None`` leaves the limit to the connection.
+        """
+        if self._statement_timeout is None or sql in self._prepared:
+            return None
+        self._prepared.add(sql)
+        return 2 * self._statement_timeout
+
+    def _control(self, sql: str) -> None:
+        """Begin or end the transaction."""
+        started = time.perf_counter()
+        self._wait(sql, self.raw.execute(sql))
+        if statements_are_observed():
+            seconds = time.perf_counter() - started
+            publish_statement(StatementEvent(sql, self.dialect.name, self.driver, seconds))
+
+    def _roll_back(self) -> None:
+        try:
+            self._control("ROLLBACK")
+        except (DBAPIError, RolledBack) as error:
+            self._drop(error)  # or the pool would hand it out with its transaction
+
+    def _drop(self, error: BaseException) -> None:
+        """Terminate the connection; closing it would wait for the answer to a running statement."""
+        self.raw.terminate()
+        self.connection.invalidate(error)
+
+    def _wait(self, sql: str, answer: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            return await_only(answer)
+        except (PostgresError, InterfaceError, InternalClientError, OSError) as error:
+            # asyncpg raises InternalClientError if the server has said that it ends the connection.
+            lost = self.raw.is_closed() or isinstance(error, InternalClientError)
+            if not lost and "another operation is in progress" in str(error):
+                # A task still uses this connection after returning it: asyncpg has sent nothing.
+                refused = RolledBack("the connection was in use by somebody else")
+                self._drop(refused)
+                raise refused from error
+            if lost:
+                # The pool's other connections were most likely lost with it. SQLAlchemy has no
+                # public way to invalidate them without closing those that are in use.
+                self.connection.engine.pool._invalidate(self.connection.connection, error)
+                self.connection.invalidate(error)
+            raise DBAPIError.instance(
+                sql,
+                None,
+                error,
+                Exception,
+                hide_parameters=True,
+                connection_invalidated=lost,
+                dialect=self.dialect,
+            ) from error
+
+
+def _connect(engine: Engine) -> Connection:
+    """Return a connection of the pool, passing over those that are known to be closed.
+
+    After a restart of the server all of them are, and each would cost an attempt.
+    """
+    while True:
+        connection = engine.connect()
+        raw: Any = connection.connection.driver_connection
+        if not raw.is_closed():
+            return connection
+        connection.invalidate()
+        connection.close()

@@ -1,0 +1,71 @@
+"""The contract of executors: one for each way in which statements reach a database."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from memalchemy.database.intent import Kind
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt to run a job."""
+
+    commit_sent: bool = False
+    """COMMIT was sent, so that a lost connection leaves the outcome unknown."""
+
+
+class Executor(abc.ABC):
+    """Runs jobs on the connections of one database.
+
+    A job is a function of a `JobConnection` that can run again from the start. Errors of drivers
+    are translated by the caller.
+    """
+
+    batches_statements = False
+    """Programs that offer it share a statement with others that wait; see `batching`. SQLite's
+    writer batches transactions instead, whatever is in them.
+    """
+
+    @abc.abstractmethod
+    async def run(
+        self, job: Callable[[Any], T], kind: Kind, attempt: Attempt, *, is_program: bool
+    ) -> T:
+        """Run *job* once, as its *kind* asks, and return its result.
+
+        With *is_program* its connection may be a `DirectConnection`, else it is SQLAlchemy's.
+        A job whose caller is cancelled is done whole or not at all.
+        """
+
+    @abc.abstractmethod
+    def transaction(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Return a block that has a connection of its own, for one transaction."""
+
+    @abc.abstractmethod
+    def snapshot(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Return a block that has a connection whose reads all see one moment."""
+
+    @abc.abstractmethod
+    async def close(self) -> None:
+        """Finish queued jobs and close the connections of the running loop."""
+
+    @property
+    def holds_writer(self) -> bool:
+        """Whether a transaction of the running task holds the database's only writer."""
+        return False
+
+    def checked_out(self) -> int:
+        """Return the number of the pool's connections that are in use."""
+        return 0
+
+    def file_bytes(self) -> int | None:
+        """Return the size of the database's files; ``None`` if it is not a file."""
+        return None

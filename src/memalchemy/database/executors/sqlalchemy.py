@@ -1,0 +1,246 @@
+"""The executor for database servers: SQLAlchemy's AsyncConnection, an engine for each event loop.
+
+It serves psycopg, Oracle, engines of the host's and every transaction; `executors.asyncpg` sends
+memalchemy's own programs without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import StaticPool
+
+from memalchemy.database.connection_lock import SoleConnection, guard
+from memalchemy.database.driver_errors import RolledBack, Translate, translating
+from memalchemy.database.engine_options import engine_options
+from memalchemy.database.executors.base import Attempt, Executor
+from memalchemy.database.intent import Kind
+from memalchemy.dialects import Dialect, Target
+from memalchemy.errors import CapabilityMissing
+
+T = TypeVar("T")
+
+_AUTOCOMMIT = {"isolation_level": "AUTOCOMMIT"}
+
+# Engines inherited through a fork share sockets with the parent: never used, never closed here.
+_inherited: list[object] = []
+
+
+@dataclass
+class LoopEngine:
+    """The engine of one event loop: one pool, used with and without transactions."""
+
+    plain: AsyncEngine
+    autocommit: AsyncEngine | None
+    """``None`` with psycopg: it awaits to set autocommit, and a task cancelled there would lose the
+    connection, so autocommit is set on a connection that is checked out already.
+    """
+    sole: SoleConnection | None
+    """For an engine of the host's with one connection for all, such as SQLite's in memory."""
+    busy: int = 0
+    """Connections in use, or asked for."""
+    is_closed: bool = False
+
+    async def close(self) -> None:
+        """Close the connections; those in use when they are given back."""
+        self.is_closed = True
+        if not self.busy:
+            await self.plain.dispose()
+
+    async def give_back(self) -> None:
+        """Count one connection less in use; the last of a closed engine closes the pool."""
+        self.busy -= 1
+        if self.is_closed and not self.busy:
+            await self.plain.dispose()
+
+
+class SQLAlchemyExecutor(Executor):
+    """Runs jobs on engines for *target*, made on first use, or on the host's *engine*."""
+
+    def __init__(
+        self,
+        target: Target | None,
+        engine: AsyncEngine | None,
+        *,
+        dialect: Dialect,
+        translate: Translate,
+        pgbouncer: bool,
+        connect_timeout: float,
+        statement_timeout: float | None,
+        options: dict[str, Any],
+    ) -> None:
+        self._target = target
+        self._dialect = dialect
+        self._translate = translate
+        self._translate_connecting = partial(translate, connecting=True)
+        self._autocommits = dialect.autocommits and not pgbouncer
+        self._host_engine = engine
+        self._options = (
+            engine_options(dialect, target, pgbouncer, connect_timeout, statement_timeout, options)
+            if target is not None
+            else {}
+        )
+        # PgBouncer takes no server options, and psycopg has no timeout of its own for statements.
+        psycopg = target is not None and target.url.drivername == "postgresql+psycopg"
+        self._timeout = statement_timeout if psycopg and pgbouncer else None
+        self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopEngine]
+        self._engines = weakref.WeakKeyDictionary()
+        self._pid = os.getpid()
+        self.batches_statements = dialect.groups_saves
+
+    async def run(
+        self, job: Callable[[Any], T], kind: Kind, attempt: Attempt, *, is_program: bool
+    ) -> T:
+        if kind in ("transaction", "read_transaction"):
+            return await self._run_in_transaction(job, attempt)
+        if kind == "maintenance":
+            return await self._run_maintenance(job)
+        if kind == "statement" and not self._autocommits:
+            # Behind PgBouncer: asyncpg prepares and executes in two round trips, which outside of
+            # a transaction may reach two different connections to the server.
+            return await self._run_in_transaction(job, attempt)
+        async with self._connect(autocommit=self._autocommits) as connection:
+            result = await self._run_sync(connection, self._ending_host_transaction(job))
+            self._check_no_transaction(connection)
+            return result
+
+    @asynccontextmanager
+    async def transaction(self, isolation: str | None = None) -> AsyncIterator[AsyncConnection]:
+        """Return a block with a connection for one transaction, at an *isolation* level if given.
+
+        Errors inside the block are raised unchanged.
+        """
+        async with self._connect(autocommit=False) as connection:
+            if isolation is not None:
+                with translating(self._translate):
+                    await connection.execution_options(isolation_level=isolation)
+            yield connection
+
+    def snapshot(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        assert self._dialect.snapshot_isolation is not None
+        return self.transaction(self._dialect.snapshot_isolation)
+
+    async def close(self) -> None:
+        """Dispose of the running loop's engine and forget those of loops that have ended."""
+        if self._host_engine is not None:
+            return
+        engine = self._engines.pop(asyncio.get_running_loop(), None)
+        if engine is not None:
+            await engine.close()
+        for other in list(self._engines):
+            if other.is_closed():
+                self._engines.pop(other).plain.sync_engine.dispose(close=False)
+
+    def checked_out(self) -> int:
+        return int(getattr(self.engine().plain.pool, "checkedout", lambda: 0)())
+
+    def engine(self) -> LoopEngine:
+        """Return the engine of the running loop."""
+        if self._pid != os.getpid():
+            _inherited.append(self._engines)
+            self._engines = weakref.WeakKeyDictionary()
+            self._pid = os.getpid()
+        loop = asyncio.get_running_loop()
+        made = self._engines.get(loop)
+        if made is None:
+            engine = self._host_engine
+            if engine is None:
+                assert self._target is not None
+                engine = create_async_engine(self._target.url, **self._options)
+            guard(engine.sync_engine, self._dialect)
+            awaits = engine.dialect.driver == "psycopg"
+            made = self._engines[loop] = LoopEngine(
+                engine,
+                None if awaits else engine.execution_options(**_AUTOCOMMIT),
+                SoleConnection() if isinstance(engine.pool, StaticPool) else None,
+            )
+        return made
+
+    async def _run_in_transaction(self, job: Callable[[Connection], T], attempt: Attempt) -> T:
+        async with self._connect(autocommit=False) as connection:
+            async with connection.begin() as transaction:
+                result = await self._run_sync(connection, job)
+                attempt.commit_sent = True
+                with translating(self._translate):
+                    await transaction.commit()
+            return result
+
+    async def _run_maintenance(self, job: Callable[[Connection], T]) -> T:
+        if not self._autocommits:
+            raise CapabilityMissing(
+                "this needs a connection of its own outside any transaction, which PgBouncer in "
+                "transaction mode does not give; connect to the server itself"
+            )
+        async with self._connect(autocommit=True) as connection:
+            return await connection.run_sync(job)
+
+    def _ending_host_transaction(self, job: Callable[[Connection], T]) -> Callable[[Connection], T]:
+        """Return *job* with a COMMIT of the transaction that a listener of the host's has begun.
+
+        SQLAlchemy's documentation tells hosts to send BEGIN themselves on SQLite, by a listener
+        that is called in autocommit, too. Without one, *job* runs in autocommit as it is.
+        """
+        if self._host_engine is None or not self._autocommits:
+            return job
+
+        def run(connection: Connection) -> T:
+            connection.begin()
+            begun = self._dialect.in_transaction(connection.connection.driver_connection)
+            result = job(connection)
+            if begun:
+                connection.commit()
+            return result
+
+        return run
+
+    def _check_no_transaction(self, connection: AsyncConnection) -> None:
+        """Refuse to acknowledge a job in autocommit that was part of a transaction after all.
+
+        Raises:
+            RolledBack: the connection had been returned to the pool by a task that was still using
+                it. It is closed, so nothing was changed.
+        """
+        sync = connection.sync_connection
+        if not self._autocommits or sync is None or sync.closed or sync.invalidated:
+            return
+        raw = sync.connection.driver_connection
+        if self._dialect.in_transaction(raw):
+            self._dialect.abandon(raw)
+            sync.invalidate()
+            raise RolledBack("the connection was in somebody else's transaction")
+
+    async def _run_sync(self, connection: AsyncConnection, job: Callable[[Connection], T]) -> T:
+        deadline = asyncio.timeout(self._timeout)
+        try:
+            async with deadline:
+                return await connection.run_sync(job)
+        except TimeoutError as error:
+            if deadline.expired():
+                raise self._translate(error) from error
+            raise
+
+    @asynccontextmanager
+    async def _connect(self, *, autocommit: bool) -> AsyncIterator[AsyncConnection]:
+        loop_engine = self.engine()
+        engine = (autocommit and loop_engine.autocommit) or loop_engine.plain
+        loop_engine.busy += 1
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(loop_engine.give_back)
+            if loop_engine.sole is not None:
+                await stack.enter_async_context(loop_engine.sole.turn())
+            with translating(self._translate_connecting):
+                connection = await stack.enter_async_context(engine.connect())
+            if loop_engine.sole is not None:
+                loop_engine.sole.check_free(connection, self._dialect)
+            if autocommit and loop_engine.autocommit is None:
+                await connection.execution_options(**_AUTOCOMMIT)
+            yield connection

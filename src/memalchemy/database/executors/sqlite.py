@@ -1,0 +1,320 @@
+"""The executor for SQLite: a writer thread, reader threads, transactions that hold the writer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiosqlite
+from sqlalchemy import Connection, event
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+from memalchemy import migrate
+from memalchemy.database.aiosqlite_connection import AioSQLiteConnection
+from memalchemy.database.executors.base import Attempt, Executor
+from memalchemy.database.executors.sqlite_readers import Readers
+from memalchemy.database.executors.sqlite_writer import Writer, WriterLease
+from memalchemy.database.intent import Kind
+from memalchemy.database.sqlite_backup import Progress, back_up
+from memalchemy.database.sqlite_connections import (
+    MemoryConnection,
+    MemoryTransactionConnection,
+    SQLiteConnection,
+    TransactionConnection,
+    engine_for,
+)
+from memalchemy.dialects.sqlite import prepare
+from memalchemy.errors import (
+    CapabilityMissing,
+    DatabaseUnreachable,
+    MemalchemyError,
+    SchemaOutdated,
+)
+
+T = TypeVar("T")
+
+OPEN_TIMEOUT = 30.0
+
+# The leases that the running task, or one that it was started from, has asked for.
+_leases: ContextVar[tuple[tuple[int, WriterLease], ...]]
+_leases = ContextVar("memalchemy_writer_leases", default=())
+
+
+class SQLiteExecutor(Executor):
+    """Runs jobs on one SQLite database, opened on first use; ``path=None`` is one in memory.
+
+    All writes go through one connection in one thread, all reads of a file through connections of
+    their own, which see the last commit.
+    """
+
+    def __init__(
+        self,
+        path: str | None,
+        synchronous: str,
+        *,
+        may_create: bool,
+        open_timeout: float | None,
+        statement_timeout: float | None,
+    ) -> None:
+        self._path = path
+        self._synchronous = synchronous
+        self.may_create = may_create
+        self._open_timeout = OPEN_TIMEOUT if open_timeout is None else open_timeout
+        self._statement_timeout = statement_timeout
+        self._memory: MemoryConnection | None = None
+        self._readers: Readers | None = None
+        self._transaction_engine: AsyncEngine | None = None
+        self._lock = threading.Lock()
+        self._closing = threading.RLock()
+        self.writer = Writer(self._connect_writer, is_the_database=path is None)
+
+    async def run(
+        self, job: Callable[[Any], T], kind: Kind, attempt: Attempt, *, is_program: bool
+    ) -> T:
+        if kind == "maintenance":
+            return await self._run_alone(job)
+        if kind in ("read", "read_transaction") and self._path is not None:
+            with self._lock:
+                if self._readers is None:
+                    self._readers = Readers(self._connect_reader)
+                result = self._readers.submit(job)
+            return await result
+        self._refuse_while_held()
+        return await self.writer.submit(job)
+
+    def file_bytes(self) -> int | None:
+        """Return the size of the file with its write-ahead log; ``None`` in memory."""
+        if self._path is None:
+            return None
+        files = (Path(self._path), Path(f"{self._path}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """Return a block with a connection for one transaction; other writers wait meanwhile."""
+        self._refuse_while_held()
+        lease = self.writer.lease()
+        closing_returns_lease = False
+        try:
+            await asyncio.wrap_future(lease.granted)
+            _leases.set(
+                (*(held for held in _leases.get() if not held[1].is_over), (id(self), lease))
+            )
+            # The engine is kept for its compiled-SQL cache.
+            if self._transaction_engine is None:
+                self._transaction_engine = self._async_engine(read_only=False)
+            async with self._transaction_engine.connect() as connection:
+                # Closing it gives the lease back, in its own thread, which no cancellation reaches.
+                raw = AioSQLiteConnection.below(connection).sqlite_connection
+                raw.on_close = lease.give_back
+                closing_returns_lease = True
+                yield connection
+        finally:
+            if not closing_returns_lease:
+                lease.give_back()
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[AsyncConnection]:
+        """Return a block with a connection whose reads all see one moment.
+
+        Writers go on meanwhile, except in memory.
+        """
+        if self._path is None:
+            async with self.transaction() as connection:
+                yield connection
+            return
+        async with self._async_engine(read_only=True).connect() as connection:
+            yield connection
+
+    async def back_up(self, file: Path, progress: Progress) -> int:
+        """Copy the database into the new *file* as of one moment; return the size in bytes."""
+        if self._path is not None:
+            if not os.path.exists(self._path):  # noqa: ASYNC240 - one look
+                raise DatabaseUnreachable(f"there is no file {self._path} to back up")
+            source = await asyncio.to_thread(self._open_file, read_only=True)
+            try:
+                return await asyncio.to_thread(back_up, source, file, progress)
+            finally:
+                source.close()
+        self._refuse_while_held()
+        lease = self.writer.lease()
+        try:
+            await asyncio.wrap_future(lease.granted)
+            memory = self._memory
+            if memory is None:
+                raise DatabaseUnreachable("the database in memory has not been opened yet")
+            return await asyncio.to_thread(back_up, memory, file, progress)
+        finally:
+            lease.give_back()
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self.close_in_this_thread)
+
+    def close_in_this_thread(self) -> None:
+        """Finish queued jobs and close every connection. Blocks."""
+        self._refuse_while_held()
+        memory = self._memory
+        self.writer.close()
+        with self._lock:
+            readers, self._readers = self._readers, None
+            if self._memory is memory:  # another may have been opened meanwhile
+                self._memory = None
+        if readers is not None:
+            readers.close()
+        if memory is not None:
+            memory.close_for_good()
+
+    def abandon(self) -> None:
+        """Close as `close` does, later and in the threads of this database.
+
+        For a finaliser, when nobody can use the database any more: takes no lock, does not wait.
+        """
+        memory, readers = self._memory, self._readers
+        self.writer.abandon(_nothing if memory is None else memory.close_for_good)
+        if readers is not None:
+            readers.abandon()
+
+    @property
+    def holds_writer(self) -> bool:
+        """Whether an open transaction of the running task holds the writer."""
+        return any(owner == id(self) and not lease.is_over for owner, lease in _leases.get())
+
+    def _refuse_while_held(self) -> None:
+        """Refuse to wait for the writer in a task that holds it, which would last for ever."""
+        if self.holds_writer:
+            raise MemalchemyError(
+                "an open transaction of this task holds the database's only writer: pass it, "
+                "connection=tx"
+            )
+
+    def _connect_writer(self) -> Connection:
+        connect = self._open_memory if self._path is None else self._open_file
+        return engine_for(connect).connect()
+
+    def _connect_reader(self) -> Connection:
+        return engine_for(lambda: self._open_file(read_only=True)).connect()
+
+    def _open_memory(self) -> sqlite3.Connection:
+        self._memory = sqlite3.connect(
+            ":memory:", factory=MemoryConnection, isolation_level=None, check_same_thread=False
+        )
+        self._memory.execute("PRAGMA foreign_keys = ON")
+        if self._statement_timeout is not None:
+            self._memory.set_statement_timeout(self._statement_timeout)
+        return self._memory
+
+    def _open_file(
+        self, *, read_only: bool = False, factory: type[SQLiteConnection] = SQLiteConnection
+    ) -> sqlite3.Connection:
+        # Switching to WAL needs the file alone for a moment, and SQLite does not wait for that.
+        deadline = time.monotonic() + self._open_timeout
+        place = self._uri_or_path()
+        while True:
+            connection = sqlite3.connect(
+                place,
+                uri=not self.may_create,
+                factory=factory,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            connection.closing = self._closing
+            try:
+                prepare(
+                    connection,
+                    synchronous=self._synchronous,
+                    read_only=read_only,
+                    busy_timeout=self._statement_timeout,
+                )
+            except sqlite3.Error as error:
+                connection.close()
+                code = getattr(error, "sqlite_errorcode", 0)
+                busy = (code & 0xFF) in (
+                    sqlite3.SQLITE_BUSY,
+                    sqlite3.SQLITE_LOCKED,
+                )
+                if not busy or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                if self._statement_timeout is not None:
+                    connection.set_statement_timeout(self._statement_timeout)
+                return connection
+
+    def _uri_or_path(self) -> str:
+        """Return the name to connect to. Given a path SQLite creates the file, given a URI not."""
+        assert self._path is not None
+        if self.may_create:
+            return self._path
+        path = Path(self._path).absolute()
+        if not path.exists():
+            raise SchemaOutdated(None, migrate.head(), missing_file=self._path)
+        return f"{path.as_uri()}?mode=rw"
+
+    async def _run_alone(self, job: Callable[[Connection], T]) -> T:
+        """Run *job* on a connection of its own, each statement a transaction of its own."""
+        if self._path is None:
+            raise CapabilityMissing("a database in memory has no file to maintain")
+        self._refuse_while_held()
+        return await asyncio.to_thread(self._run_in_this_thread, job)
+
+    def _run_in_this_thread(self, job: Callable[[Connection], T]) -> T:
+        engine = engine_for(self._open_file)
+        event.listen(engine, "do_execute", _free_pages)
+        try:
+            with engine.connect() as connection:
+                return job(connection)
+        finally:
+            engine.dispose()
+
+    def _async_engine(self, *, read_only: bool) -> AsyncEngine:
+        """Return an engine that opens a connection each time and keeps none."""
+        own = weakref.ref(self)  # a cycle of references would delay the end of the database
+
+        def open_() -> Any:
+            executor = own()
+            assert executor is not None
+            if executor._memory is not None:
+                return MemoryTransactionConnection(executor._memory)
+            return executor._open_file(read_only=read_only, factory=TransactionConnection)
+
+        async def create(*args: Any, **kw: Any) -> aiosqlite.Connection:
+            return await AioSQLiteConnection(open_, iter_chunk_size=64)
+
+        engine = create_async_engine(
+            "sqlite+aiosqlite://", poolclass=NullPool, async_creator=create, hide_parameters=True
+        )
+        event.listen(engine.sync_engine, "begin", _begin if read_only else _begin_immediate)
+        return engine
+
+
+def _nothing() -> None: ...
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def _free_pages(cursor: sqlite3.Cursor, statement: str, *_: Any) -> bool:
+    """Run PRAGMA incremental_vacuum to its end; return whether *statement* was one.
+
+    It frees a page for each step, and Python steps a statement without columns only once unless it
+    is in a script.
+    """
+    if not statement.startswith("PRAGMA incremental_vacuum"):
+        return False
+    cursor.executescript(statement)
+    return True
+
+
+def _begin_immediate(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,0 +1,116 @@
+"""SQLite's readers: a few threads, each with a connection of its own.
+
+The standard library's thread pool makes a future with a lock for each job, which takes as long as a
+small read. Here a job costs a queue and a callback of the loop, and the reader that became free
+last takes the next job, because its caches are warm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from memalchemy.database.direct_connection import SQLiteDirectConnection
+from memalchemy.database.thread_future import Outcome, ThreadFuture, resolve
+
+T = TypeVar("T")
+Job = Callable[[Connection], Any]
+QueuedJob = tuple[Job, ThreadFuture[Any]]
+
+READERS = 4
+
+
+class Readers:
+    """Runs jobs in the order of their arrival, up to `READERS` at once.
+
+    *connect* is called in each reader's thread on its first job.
+    """
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._waiting: deque[QueuedJob] = deque()
+        self._readers: list[_Reader] = []
+        self._free: list[_Reader] = []
+
+    def submit(self, job: Callable[[Connection], T]) -> asyncio.Future[T]:
+        """Queue *job*, from a task; if its future is cancelled before its turn it never starts."""
+        reply: ThreadFuture[T] = ThreadFuture()
+        with self._lock:
+            if self._free:
+                self._free.pop().inbox.put((job, reply))
+            else:
+                self._waiting.append((job, reply))
+                if len(self._readers) < READERS:
+                    self._readers.append(_Reader(self))
+        return reply.future
+
+    def close(self) -> None:
+        """Finish queued jobs and close the connections. Nothing is submitted afterwards."""
+        for reader in self._readers:
+            reader.inbox.put(None)
+        for reader in self._readers:
+            reader.thread.join()
+
+    def abandon(self) -> None:
+        """Close as `close` does, later and in the readers' own threads. For a finaliser."""
+        for reader in self._readers:
+            reader.inbox.put(None)
+
+    def connect(self) -> Connection:
+        """Return a connection for the calling thread."""
+        connection = self._connect()
+        SQLiteDirectConnection(connection).register()
+        return connection
+
+    def next_for(self, reader: _Reader) -> QueuedJob | None:
+        """Return the job that waits longest.
+
+        After ``None`` *reader* is free, and its next job comes to its inbox.
+        """
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._free.append(reader)
+            return None
+
+
+class _Reader:
+    def __init__(self, readers: Readers) -> None:
+        self.inbox: queue.SimpleQueue[QueuedJob | None] = queue.SimpleQueue()
+        self._readers = readers
+        self._connection: Connection | None = None
+        self.thread = threading.Thread(target=self._run, name="memalchemy-reader", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        item = self._readers.next_for(self) or self.inbox.get()
+        while item is not None:
+            job, reply = item
+            done = [self._outcome(job, reply)] if reply.is_wanted else []
+            # Become free before resolving: the task that gets its answer may read again at once.
+            item = self._readers.next_for(self)
+            resolve(done)
+            del (
+                job,
+                reply,
+                done,
+            )  # they may be the last to refer to the database, which ends this thread
+            item = item or self.inbox.get()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection.engine.dispose()
+
+    def _outcome(self, job: Job, reply: ThreadFuture[Any]) -> Outcome:
+        try:
+            if self._connection is None:
+                self._connection = self._readers.connect()
+            return reply, job(self._connection), None
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+            return reply, None, error

@@ -1,0 +1,252 @@
+"""SQLite's writer: one thread, one connection, group commit.
+
+An async driver hops between threads some eight times for each save; here a whole save is one hop,
+and saves that wait at the same time share one commit. A job is a function of the connection that
+can run again from the start: if one job of a batch fails, the batch is rolled back and its jobs run
+one by one, so a failing save does not affect the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import queue
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from memalchemy.database.direct_connection import SQLiteDirectConnection
+from memalchemy.database.thread_future import ThreadFuture, resolve
+from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
+
+T = TypeVar("T")
+Job = Callable[[Connection], Any]
+QueuedJob = tuple[Job, ThreadFuture[Any]]
+
+_CLOSE = object()
+
+MAX_BATCH = 256
+
+
+@dataclass
+class WriterLease:
+    """A place in the writer's queue, held by a transaction on a connection of its own."""
+
+    granted: Future[None] = field(default_factory=Future)
+    _returned: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def is_over(self) -> bool:
+        return self._returned.is_set()
+
+    def give_back(self) -> None:
+        self._returned.set()
+
+    def wait(self) -> None:
+        self._returned.wait()
+
+
+@dataclass(frozen=True)
+class _Abandon:
+    """The last item of a writer that nobody refers to any more, with the work after it."""
+
+    then: Callable[[], object]
+
+
+class Writer:
+    """Runs jobs in the order of their arrival, several in one transaction.
+
+    *connect* is called in the writer's thread on first use. The connection is in autocommit mode;
+    the writer sends BEGIN IMMEDIATE and COMMIT. With *is_the_database*, as in memory, the
+    connection is never closed before the end.
+    """
+
+    def __init__(self, connect: Callable[[], Connection], *, is_the_database: bool = False) -> None:
+        self._connect = connect
+        self._is_the_database = is_the_database
+        self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._ending: threading.Thread | None = None
+        self._connection: Connection | None = None
+        self._raw: Any = None
+        self.batch_lock = threading.RLock()
+        _writers.add(self)
+
+    def submit(self, job: Callable[[Connection], T]) -> asyncio.Future[T]:
+        """Queue *job*, from a task. Its future is resolved after the commit; a job whose future is
+        cancelled before its turn never starts.
+        """
+        reply: ThreadFuture[T] = ThreadFuture()
+        with self._lock:
+            self._start()
+            self._queue.put((job, reply))
+        return reply.future
+
+    def lease(self) -> WriterLease:
+        """Queue a lease. From ``granted`` on the writer waits until `WriterLease.give_back`."""
+        lease = WriterLease()
+        with self._lock:
+            self._start()
+            self._queue.put(lease)
+        return lease
+
+    def close(self) -> None:
+        """Finish what is queued, then close the connection. Idempotent."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                self._ending = thread
+                self._queue.put(_CLOSE)
+        if thread is not None:
+            thread.join()
+
+    def abandon(self, then: Callable[[], object]) -> None:
+        """Close as `close` does, later and in the writer's own thread, then call *then*.
+
+        For a finaliser, which runs in any thread at any moment: takes no lock and does not wait.
+        """
+        if self._thread is not None:
+            self._queue.put(_Abandon(then))
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, args=(self._ending,), name="memalchemy-writer", daemon=True
+            )
+            self._thread.start()
+
+    def _run(self, ending: threading.Thread | None) -> None:
+        if ending is not None:
+            ending.join()  # until then the connection, and earlier jobs, are that thread's
+        while True:
+            batch, follower = self._collect()
+            with self.batch_lock:
+                self._run_batch(batch)
+            del batch  # its jobs may be the last to refer to the database, which ends this thread
+            if follower is _CLOSE or isinstance(follower, _Abandon):
+                self._disconnect()
+                if isinstance(follower, _Abandon):
+                    follower.then()
+                return
+            if (
+                isinstance(follower, WriterLease)
+                and follower.granted.set_running_or_notify_cancel()
+            ):
+                follower.granted.set_result(None)
+                follower.wait()
+
+    def _collect(self) -> tuple[list[QueuedJob], object]:
+        """Wait for a job; take all that wait behind it, up to the first item that is no job."""
+        batch: list[QueuedJob] = []
+        item = self._queue.get()
+        while isinstance(item, tuple):
+            batch.append(item)
+            if len(batch) == MAX_BATCH:
+                return batch, None
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                return batch, None
+        return batch, item
+
+    def _run_batch(self, batch: list[QueuedJob]) -> None:
+        live = [(job, reply) for job, reply in batch if reply.is_wanted]
+        if not live:
+            return
+        try:
+            connection = self._begin()
+        except BaseException as error:  # noqa: BLE001 - handed to everybody who waits
+            # A locked database is locked for all of them: the others do not wait for it again.
+            resolve((reply, None, error) for _, reply in live)
+            return
+        has_begun = True
+        if len(live) > 1:
+            # A failure is not lost: each job runs again alone and reports its own error.
+            with contextlib.suppress(Exception):
+                results = self._finish(connection, [job for job, _ in live])
+                resolve((r, result, None) for (_, r), result in zip(live, results, strict=True))
+                return
+            has_begun = False
+        for job, reply in live:
+            try:
+                if not has_begun:
+                    connection = self._begin()
+                has_begun = False
+                (result,) = self._finish(connection, [job])
+            except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the job
+                resolve([(reply, None, error)])
+            else:
+                resolve([(reply, result, None)])
+
+    def _begin(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._connect()
+            direct = SQLiteDirectConnection(self._connection)
+            direct.register()
+            self._raw = direct.raw
+        elif self._raw.in_transaction:
+            self._send("ROLLBACK")  # the last transaction failed, and so did its ROLLBACK
+        self._send("BEGIN IMMEDIATE")
+        return self._connection
+
+    def _finish(self, connection: Connection, jobs: list[Job]) -> list[Any]:
+        try:
+            results = [job(connection) for job in jobs]
+            self._send("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+        return results
+
+    def _send(self, sql: str) -> None:
+        """Begin or end a transaction."""
+        started = time.perf_counter()
+        self._raw.execute(sql)
+        if statements_are_observed():
+            seconds = time.perf_counter() - started
+            publish_statement(StatementEvent(sql, "sqlite", "sqlite3", seconds))
+
+    def _roll_back(self) -> None:
+        """Roll the transaction back, or close the connection if that fails."""
+        try:
+            if self._raw.in_transaction:  # a full disk or a failed COMMIT may have rolled back
+                self._send("ROLLBACK")
+        except sqlite3.Error:
+            if not self._is_the_database and self._connection is not None:
+                self._connection.invalidate()  # so that closing sends no ROLLBACK
+                self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            engine = self._connection.engine
+            self._connection.close()
+            engine.dispose()
+            self._connection = None
+
+
+# A child inherits SQLite's record of this process's locks: forked in the middle of a batch, it
+# would find the file locked for ever. So a fork waits for running batches.
+FORK_PATIENCE = 5.0
+_writers: weakref.WeakSet[Writer] = weakref.WeakSet()
+_held: list[Writer] = []
+
+
+def _before_fork() -> None:
+    _held.extend(w for w in list(_writers) if w.batch_lock.acquire(timeout=FORK_PATIENCE))
+
+
+def _after_fork() -> None:
+    while _held:
+        _held.pop().batch_lock.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -1,0 +1,53 @@
+"""Intents: what a program is about to do, so that it can be checked before a statement is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["read", "read_transaction", "statement", "transaction", "maintenance"]
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What `Database.run` is told about a program. It is checked for each program, on every road.
+
+    Attributes:
+        kind: how the program's statements are sent.
+            ``"read"``: it changes nothing, and each statement may see a moment of its own.
+            ``"read_transaction"``: it changes nothing but settings of the transaction it needs.
+            ``"statement"``: it writes with a single statement, for which autocommit will do.
+            ``"transaction"``: it writes, all or nothing.
+            ``"maintenance"``: its statements refuse to be in a transaction; each commits by itself
+            and must be safe to repeat.
+        writes_payloads: it may write payloads, values or vectors that were encoded by this process,
+            so the keys have to be those of the tenant. With ``False`` a statement that would is an
+            AssertionError. ``"stored"`` is for programs that copy or re-encrypt what is stored
+            already and have checked the keys themselves.
+        replica_ok: the answer may be a moment old, so a replica may give it. No write may rest on
+            it.
+        repeatable: running it twice does no harm, so it is repeated even where it is not known
+            whether it was committed. Programs that write nothing always are.
+    """
+
+    kind: Kind
+    writes_payloads: bool | Literal["stored"] = False
+    replica_ok: bool = False
+    repeatable: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether a program of this kind may change the database."""
+        return self.kind not in ("read", "read_transaction")
+
+
+READ = Intent("read")
+READ_REPLICA = Intent("read", replica_ok=True)
+READ_IN_TRANSACTION = Intent("read_transaction")
+WRITE = Intent("transaction", writes_payloads=True)
+WRITE_STATEMENT = Intent("statement", writes_payloads=True)
+WRITE_ROWS = Intent("transaction")
+"""Without payloads: names, positions, removals."""
+WRITE_ROWS_STATEMENT = Intent("statement")
+WRITE_STORED = Intent("transaction", writes_payloads="stored")
+MAINTENANCE = Intent("maintenance")

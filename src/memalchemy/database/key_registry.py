@@ -1,0 +1,270 @@
+"""The registry of encryption keys: an internal item for each key that a tenant is written with.
+
+A process that was started without its keys would find nothing wrong in a thread of its own, and
+would write it unencrypted beside encrypted ones. So the first write with a key registers the key's
+id, and the first write of every process reads the registry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Executable,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    insert,
+    select,
+)
+from sqlalchemy.sql import visitors
+
+from memalchemy.codec.encryption import Keyring
+from memalchemy.database.executors.host import HostConnection, run_on_host
+from memalchemy.database.intent import READ, WRITE_ROWS, Intent
+from memalchemy.dialects import Dialect
+from memalchemy.errors import (
+    AuthenticationFailed,
+    DatabaseUnreachable,
+    KeyMissing,
+    MemalchemyError,
+    StatementFailed,
+    UniqueViolation,
+)
+from memalchemy.schema import StoreItemRow
+from memalchemy.statements import Program, statement
+
+if TYPE_CHECKING:
+    from memalchemy.database.backend import Backend
+
+T = TypeVar("T")
+
+ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
+
+KEYS_NAMESPACE = "/~keys/"
+"""The namespace of the registry, which no user can name; an item's key is the id of a key."""
+
+OWN_CONNECTION_TIMEOUT = 5.0
+"""Seconds that a host's first write of a tenant waits until a key is registered on a connection of
+memalchemy's own."""
+
+NAMED = 3
+"""The number of ids that an error names."""
+
+
+class KeyRegistry:
+    """The registered keys of the tenants of one `Database`, as far as they have been read.
+
+    The registry is read once for each tenant, at its first write of a payload. A key is registered
+    in a transaction of its own, before the first payload under it: in a host's transaction every
+    other first write of the tenant would wait for the end of that. Only on SQLite, whose one writer
+    the host's transaction holds, is it registered there; as that may be rolled back, it counts for
+    that transaction only.
+    """
+
+    def __init__(self, keyring: Keyring) -> None:
+        self._keyring = keyring
+        self._checked: set[str] = set()
+        self._checked_in: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+        self._locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
+        self._locks = weakref.WeakKeyDictionary()
+
+    def forget(self) -> None:
+        """Read the registry again at the next write."""
+        self._checked.clear()
+
+    async def check(self, backend: Backend, tenant: str, connection: HostConnection | None) -> None:
+        """Check that the keys are the tenant's, and register the first of them.
+
+        Raises:
+            KeyMissing: the tenant is written with keys, and none of them is here. Nothing was
+                written.
+        """
+        if tenant in self._checked:
+            return
+        if connection is not None:
+            await self._check_on_host(backend, tenant, connection)
+            return
+        lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        async with lock:
+            if tenant not in self._checked:
+                await self._check_and_register(backend, tenant)
+
+    async def _check_and_register(self, backend: Backend, tenant: str) -> None:
+        program = partial(_check, backend.dialect, self._keyring, tenant, registers=True)
+        await backend.run(program, intent=_REGISTER if self._keyring.encrypts else READ)
+        self._checked.add(tenant)
+
+    async def _check_on_host(
+        self, backend: Backend, tenant: str, connection: HostConnection
+    ) -> None:
+        d, keyring = backend.dialect, self._keyring
+        transaction = await run_on_host(d, connection, Connection.get_transaction)
+        if transaction is not None and tenant in self._checked_in.get(transaction, ()):
+            return
+        # On the host's connection: row policies may hide the registry from memalchemy's own.
+        checking = partial(_check, d, keyring, tenant, registers=False)
+        is_new = await backend.run(checking, intent=READ, connection=connection)
+        if not is_new and (not keyring.encrypts or not d.single_writer):
+            self._checked.add(tenant)
+            return
+        if is_new and not d.single_writer and await self._register_separately(backend, tenant):
+            return
+        if is_new:
+            registering = partial(_check, d, keyring, tenant, registers=True)
+            await backend.run(registering, intent=WRITE_ROWS, connection=connection)
+        # Read or registered in the host's transaction, which may be rolled back.
+        transaction = await run_on_host(d, connection, Connection.get_transaction)
+        if transaction is not None:
+            self._checked_in.setdefault(transaction, set()).add(tenant)
+
+    async def _register_separately(self, backend: Backend, tenant: str) -> bool:
+        """Register the key on a connection of memalchemy's own; return whether that could be done.
+
+        It cannot where the host's transactions hold every connection of the pool, where the host
+        has locked the table, or where policies let only its own connection write for the tenant.
+        """
+        try:
+            async with asyncio.timeout(OWN_CONNECTION_TIMEOUT):
+                await self._check_and_register(backend, tenant)
+        except (TimeoutError, DatabaseUnreachable, StatementFailed, AuthenticationFailed):
+            return False
+        return True
+
+
+_REGISTER = Intent("transaction", repeatable=True)
+
+
+def _check(d: Dialect, keyring: Keyring, tenant: str, *, registers: bool) -> Program[bool]:
+    """Compare *keyring* with the registry; return whether its first key was not registered.
+
+    With *registers* it is registered then.
+    """
+    rows = yield read_registered_keys(d, scope="tenant"), {"k_tenant": tenant}
+    registered = {row.key for row in rows}
+    if registered and not registered & keyring.ids:
+        raise _missing(tenant, sorted(registered), len(keyring.ids))
+    first = keyring.first_id
+    if first is None or first in registered:
+        return False
+    if registers:
+        yield from register_key(d, tenant, first)
+    return True
+
+
+def register_key(d: Dialect, tenant: str, key_id: str) -> Program[None]:
+    """Register a key of a tenant, unless it is registered already."""
+    binds = {"k_tenant": tenant, "k_key": key_id, "p_now": datetime.now(UTC)}
+    try:
+        yield insert_key(d), binds
+    except UniqueViolation:
+        if d.upserts:
+            raise
+
+
+def _missing(tenant: str, registered: Sequence[str], given: int) -> KeyMissing:
+    named = ", ".join(registered[:NAMED]) + (", …" if len(registered) > NAMED else "")
+    what = f"this database is encrypted: tenant {tenant!r} is written with the key {named}"
+    if not given:
+        advice = (
+            "and no key was given; nothing was written. Give Database(keys=[…]) (on the command "
+            "line MEMALCHEMY_KEYS, or --keys-file)."
+        )
+    else:
+        advice = (
+            f"and it is none of the {given} that were given; nothing was written. Give Database "
+            "that key in keys=[…], after a new one that is to encrypt (on the command line "
+            "MEMALCHEMY_KEYS, or --keys-file); `memalchemy rotate-keys` then brings everything "
+            "under the first."
+        )
+    return KeyMissing(registered[0], given=given, message=f"{what}, {advice}")
+
+
+_PAYLOAD_COLUMNS = {"payload", "value", "vector"}
+"""Every statement that writes encrypted content, or a readable part of it, binds one of these."""
+
+_writes_payloads: weakref.WeakKeyDictionary[Executable, bool] = weakref.WeakKeyDictionary()
+
+
+def writes_payloads(statement: Executable) -> bool:
+    """Return whether *statement* binds a payload; copying rows inside the database binds none."""
+    if statement not in _writes_payloads:
+        _writes_payloads[statement] = any(
+            isinstance(one, BindParameter) and one.required and one.key[2:] in _PAYLOAD_COLUMNS
+            for one in visitors.iterate(statement)  # type: ignore[arg-type]
+        )
+    return _writes_payloads[statement]
+
+
+def refuse_payloads(program: Callable[[], Program[T]]) -> Callable[[], Program[T]]:
+    """Return *program* so that it fails before it sends a statement that writes a payload."""
+
+    def checked() -> Program[T]:
+        running = program()
+        try:
+            asked = next(running)
+            while True:
+                if writes_payloads(asked[0]):
+                    raise AssertionError("a program whose intent has no payloads writes one")
+                try:
+                    answer = yield asked
+                except MemalchemyError as error:
+                    asked = running.throw(error)
+                else:
+                    asked = running.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            running.close()
+
+    return checked
+
+
+def _registered(scope: str) -> Any:
+    here = ITEMS.c.namespace == KEYS_NAMESPACE
+    if scope == "all":
+        return here
+    return and_(ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type), here)
+
+
+@statement(scope=("tenant", "all"))
+def read_registered_keys(d: Dialect, scope: str) -> Executable:
+    """Read the registered keys of a tenant, or of all."""
+    return select(ITEMS.c.tenant, ITEMS.c.key).where(_registered(scope))
+
+
+@statement()
+def insert_key(d: Dialect) -> Executable:
+    """Register a key of a tenant. It may be registered already where the dialect has upserts."""
+    now = bindparam("p_now", type_=ITEMS.c.updated_at.type)
+    values = {
+        "tenant": bindparam("k_tenant", type_=ITEMS.c.tenant.type),
+        "namespace": KEYS_NAMESPACE,
+        "key": bindparam("k_key", type_=ITEMS.c.key.type),
+        "meta": {},
+        "version": 1,
+        "codec": "none",
+        "checksum": 0,
+        "created_at": now,
+        "updated_at": now,
+        "value": b"\x01",
+    }
+    if not d.upserts:
+        return insert(ITEMS).values(values)
+    return d.statements.upsert(ITEMS, values, ("tenant", "namespace", "key"), {"updated_at": now})
+
+
+@statement()
+def delete_key(d: Dialect) -> Executable:
+    """Remove a key of a tenant from the registry."""
+    key = ITEMS.c.key == bindparam("k_key", type_=ITEMS.c.key.type)
+    return delete(ITEMS).where(_registered("tenant"), key)

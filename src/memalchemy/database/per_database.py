@@ -1,0 +1,27 @@
+"""Objects that all features on one `Database` share, such as caches, made on first use."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, TypeVar
+
+from memalchemy import _forks
+from memalchemy.database import Database
+
+T = TypeVar("T")
+
+_lock = _forks.lock()
+_objects: weakref.WeakKeyDictionary[object, dict[type, Any]] = weakref.WeakKeyDictionary()
+
+
+def shared(db: Database, kind: type[T]) -> T:
+    """Return the one object of class *kind* for this `Database` and all its tenants.
+
+    It lives as long as the `Database`.
+    """
+    with _lock:
+        objects = _objects.setdefault(db.identity, {})
+        if kind not in objects:
+            objects[kind] = kind()
+        found: T = objects[kind]
+        return found

@@ -1,0 +1,125 @@
+"""Run a program on a connection: the loop that sends its statements and hands it the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import Connection, event
+from sqlalchemy.exc import SQLAlchemyError
+
+from memalchemy.database.compiled import execute_with_sqlalchemy
+from memalchemy.database.direct_connection import DirectConnection
+from memalchemy.database.driver_errors import Translate
+from memalchemy.database.unreadable_rows import UnreadableRows
+from memalchemy.dialects import original
+from memalchemy.events import Event, StatementEvent, publish_statement
+from memalchemy.statements import Program
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+JobConnection = Connection | DirectConnection
+"""The connection a job is given: SQLAlchemy's, or one on which its overhead is left out."""
+
+Job = Callable[[Any], T]
+"""A function of a `JobConnection` that can run again from the start."""
+
+
+def run_program(
+    connection: JobConnection,
+    program: Program[T],
+    translate: Translate,
+    options: dict[str, Any],
+    counted: Event | None = None,
+) -> T:
+    """Run *program* to its end and return its result; count its round trips in *counted*.
+
+    A statement's failure is thrown into the program as an error of memalchemy's.
+    """
+    direct = (
+        connection
+        if isinstance(connection, DirectConnection)
+        else DirectConnection.registered_for(connection)
+    )
+    try:
+        statement, parameters = next(program)
+        while True:
+            if counted is not None:
+                counted.round_trips += 1
+            try:
+                answer = None if direct is None else direct.execute(statement, parameters)
+                if answer is None:
+                    answer = execute_with_sqlalchemy(
+                        connection.sqlalchemy_connection()
+                        if isinstance(connection, DirectConnection)
+                        else connection,
+                        statement,
+                        parameters,
+                        options,
+                    )
+            except (SQLAlchemyError, OSError) as error:  # a TimeoutError is an OSError
+                ours = translate(error)
+                if ours is error:
+                    raise
+                ours.__cause__ = original(error)
+                statement, parameters = program.throw(ours)
+                continue
+            except UnreadableRows as error:
+                statement, parameters = program.throw(error)
+                continue
+            statement, parameters = program.send(answer)
+    except StopIteration as end:
+        result_value: T = end.value
+        return result_value
+    finally:
+        program.close()
+
+
+def run_observed(job: Callable[[Connection], T], connection: Connection) -> T:
+    """Run *job* with a `StatementEvent` for each statement that it sends on *connection*."""
+
+    def before(_: Any, __: Any, ___: str, ____: Any, context: Any, _____: bool) -> None:
+        context.memalchemy_started = time.perf_counter()
+
+    def after(conn: Connection, _: Any, sql: str, __: Any, context: Any, ___: bool) -> None:
+        seconds = time.perf_counter() - context.memalchemy_started
+        dialect, construct = conn.dialect, getattr(context, "invoked_statement", None)
+        publish_statement(
+            StatementEvent(sql, dialect.name, dialect.driver, seconds, statement=construct)
+        )
+
+    event.listen(connection, "before_cursor_execute", before)
+    event.listen(connection, "after_cursor_execute", after)
+    try:
+        return job(connection)
+    finally:
+        event.remove(connection, "before_cursor_execute", before)
+        event.remove(connection, "after_cursor_execute", after)
+
+
+OFF_LOOP_BYTES = 2 * 1024 * 1024
+"""States from this size on are compressed and decoded in a thread. Smaller ones take a few
+milliseconds, of which handing them to a thread would be a good part."""
+
+
+async def off_loop(size: int, work: Callable[[], T]) -> T:
+    """Do *work* on *size* bytes, in a thread if it would block the event loop for long."""
+    if size < OFF_LOOP_BYTES:
+        return work()
+    return await asyncio.to_thread(work)
+
+
+@dataclass(frozen=True, slots=True)
+class Decode(Generic[T, U]):
+    """Work on a program's result, such as decoding, for `Database.read_decoded`.
+
+    It is done where the program ran, if that is a thread; else in the event loop, or in a thread
+    if *size* says that it is much.
+    """
+
+    work: Callable[[T], U]
+    size: Callable[[T], int]

@@ -1,0 +1,204 @@
+"""sqlite3 connections: with a statement timeout, for a transaction, for a database in memory."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.pool import NullPool, StaticPool
+
+STEPS_BETWEEN_CHECKS = 10_000
+"""Steps of SQLite's virtual machine between two looks at the clock: well under a millisecond."""
+
+
+class _StatementClock:
+    """The deadline of the running statement. SQLite asks for it between its steps."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._ends = math.inf
+
+    def start(self) -> None:
+        self._ends = time.monotonic() + self._seconds
+
+    def is_over(self) -> bool:
+        return time.monotonic() > self._ends
+
+
+class _Cursor(sqlite3.Cursor):
+    """A cursor that starts the clock of its connection at each statement."""
+
+    def execute(self, *args: Any) -> Any:
+        self.connection.clock.start()  # type: ignore[attr-defined]
+        return super().execute(*args)
+
+    def executemany(self, *args: Any) -> Any:
+        self.connection.clock.start()  # type: ignore[attr-defined]
+        return super().executemany(*args)
+
+
+class SQLiteConnection(sqlite3.Connection):
+    """A connection whose statements may have a timeout."""
+
+    clock: _StatementClock | None = None
+    closing: AbstractContextManager[object] = nullcontext()
+    """A lock around closing. The last connection to close empties the write-ahead log, and of two
+    that close at once neither is the last.
+    """
+
+    def set_statement_timeout(self, seconds: float) -> None:
+        """Interrupt every statement that runs for longer; never COMMIT, which takes few steps."""
+        self.clock = _StatementClock(seconds)
+        self.set_progress_handler(self.clock.is_over, STEPS_BETWEEN_CHECKS)
+
+    def cursor(self, *args: Any, **kw: Any) -> Any:
+        if self.clock is not None:
+            args = args or (_Cursor,)
+        return super().cursor(*args, **kw)
+
+    def close(self) -> None:
+        with self.closing:
+            super().close()
+
+
+class TransactionConnection(SQLiteConnection):
+    """A connection for one transaction.
+
+    A cancelled transaction may close it in the middle of a statement. Unless the statement is
+    ended first, SQLite keeps the transaction and its lock behind the closed connection.
+    """
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        super().__init__(*args, **kw)
+        self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
+        self._is_closed = False
+        self.on_close: Callable[[], None] = _nothing
+
+    def cursor(self, *args: Any, **kw: Any) -> Any:
+        made = super().cursor(*args, **kw)
+        self._cursors.add(made)
+        return made
+
+    def close(self) -> None:
+        """Roll back what is not committed, close, and call ``on_close``. Idempotent."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            _end(self, self._cursors)
+            super().close()
+        finally:
+            self.on_close()
+
+
+class MemoryConnection(SQLiteConnection):
+    """The connection that a database in memory consists of: open until `close_for_good`."""
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        super().__init__(*args, **kw)
+        self._functions: set[str] = set()
+
+    def create_function(self, name: str, *args: Any, **kw: Any) -> None:
+        # SQLAlchemy registers its functions with each engine; SQLite refuses to do that while a
+        # statement runs.
+        if name not in self._functions:
+            self._functions.add(name)
+            super().create_function(name, *args, **kw)
+
+    def close(self) -> None:
+        """Do nothing: a pool closes its connections, and the database has to stay."""
+
+    def close_for_good(self) -> None:
+        """Close the connection, which ends the database."""
+        super().close()
+
+
+class MemoryTransactionConnection:
+    """A `MemoryConnection` for the time of one transaction, whose end does not end the database.
+
+    Once closed it refuses everything, as any closed connection does: the database may be in
+    somebody else's transaction by then.
+    """
+
+    def __init__(self, memory: MemoryConnection) -> None:
+        self._memory: MemoryConnection | None = memory
+        self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
+        self.on_close: Callable[[], None] = _nothing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._open(), name)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether it is in a transaction; a closed connection is not."""
+        return self._memory is not None and self._memory.in_transaction
+
+    def cursor(self, *args: Any, **kw: Any) -> Any:
+        made = self._open().cursor(*args, **kw)
+        self._cursors.add(made)
+        return made
+
+    def close(self) -> None:
+        """Roll back what is not committed, and call ``on_close``. Idempotent."""
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            try:
+                _end(memory, self._cursors)
+            finally:
+                self.on_close()
+
+    def _open(self) -> MemoryConnection:
+        if self._memory is None:
+            raise sqlite3.ProgrammingError("Cannot operate on a closed database.")
+        return self._memory
+
+
+def _end(connection: sqlite3.Connection, cursors: Iterable[sqlite3.Cursor]) -> None:
+    """Close open cursors and roll back."""
+    for cursor in list(cursors):
+        cursor.close()
+    if connection.in_transaction:
+        connection.rollback()
+
+
+def _nothing() -> None: ...
+
+
+def engine_for(connect: Callable[[], sqlite3.Connection]) -> Engine:
+    """Return an engine of one connection in autocommit mode."""
+    return create_engine(
+        "sqlite://",
+        creator=connect,
+        poolclass=StaticPool,
+        isolation_level="AUTOCOMMIT",
+        hide_parameters=True,
+    )
+
+
+def connection_in_transaction(raw: Any) -> Connection:
+    """Return SQLAlchemy's connection for *raw*, which is in a transaction, and leave that open.
+
+    `create_engine` would begin with a ROLLBACK.
+    """
+    template = _template_engine()
+    pool = StaticPool(lambda: raw, reset_on_return=None, dialect=template.dialect)
+    engine = Engine(pool, template.dialect, template.url, hide_parameters=True)
+    return engine.connect().execution_options(compiled_cache=_compiled)
+
+
+_compiled: dict[Any, Any] = {}
+"""SQLAlchemy's compiled-SQL cache, shared by all engines of `connection_in_transaction`."""
+
+
+@cache
+def _template_engine() -> Engine:
+    engine = create_engine("sqlite://", poolclass=NullPool)
+    with engine.connect():
+        return engine  # its dialect has been initialised by a first connection

@@ -1,0 +1,81 @@
+"""Decode stored rows for host applications that query the tables themselves.
+
+The library's own reads do not pass here: they decode many rows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from memalchemy.codec import deltas
+from memalchemy.codec.checksum import check_payload, check_state
+from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.payloads import decode_payload, decode_writes
+from memalchemy.codec.values import decode_state
+from memalchemy.contracts import PendingWrite
+from memalchemy.errors import CapabilityMissing, Corrupt
+
+Keys = str | bytes | Iterable[str | bytes] | None
+
+
+def decode(row: Any, *, keys: Keys = None, bases: Iterable[Any] = ()) -> Any:
+    """Return what a `StoreItemRow` or a `DeltaRow` holds, as new objects.
+
+    An item gives its value, an entry its value, a write a list of `PendingWrite`, a snapshot its
+    state. A delta is a state as the difference from another one: it needs *bases*, the rows that
+    it is based on, in any order (``base_seq``, and so on down to a snapshot). `Checkpointer.load`
+    with ``connection=session`` finds them by itself and is the usual way to a state.
+
+    ``DeltaRow.payload`` is deferred: load it with the row, ``select(DeltaRow).options(
+    undefer(DeltaRow.payload))``, where it cannot be loaded later, as in an `AsyncSession`.
+
+    Args:
+        row: of the two classes above; any object with their attributes, a `Row` for instance.
+        keys: the keys of the tenant, as for `Database`, if it is encrypted.
+
+    Raises:
+        CapabilityMissing: a delta without the rows that it is based on.
+        KeyMissing: it is encrypted, and its key is not among *keys*.
+        Corrupt: it is not as it was stored.
+    """
+    keyring = Keyring(keys, allow_plaintext=True)
+    if hasattr(row, "value"):
+        codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.value))
+        return decode_payload(payload, checksum, codec)
+    codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+    if row.kind == "entry":
+        return decode_payload(payload, checksum, codec)
+    if row.kind == "write":
+        task_id, task_path, given = decode_writes(payload, checksum, codec)
+        return [
+            PendingWrite(task_id, index, channel, value, task_path)
+            for index, channel, value in given
+        ]
+    return _state(row, keyring, bases)
+
+
+def _state(row: Any, keyring: Keyring, bases: Iterable[Any]) -> dict[str, Any]:
+    by_seq = {base.seq: base for base in bases}
+    chain = [row]
+    while chain[-1].base_seq is not None:
+        base = by_seq.get(chain[-1].base_seq)
+        if base is None:
+            raise CapabilityMissing(
+                f"the state at position {row.seq} is stored as its difference from the one at "
+                f"{chain[-1].base_seq}: read it with Checkpointer.load(…, connection=session), or "
+                "give decode() the rows that it is based on"
+            )
+        chain.append(base)
+    payloads, checksum = [], 0
+    for link in reversed(chain):
+        codec, checksum, payload = keyring.decrypt(link.codec, link.checksum, bytes(link.payload))
+        if codec != deltas.CODEC:
+            raise Corrupt(f"a stored state has the unknown codec {codec!r}")
+        check_payload(payload, checksum)
+        payloads.append(payload)
+    parts = deltas.decode_snapshot(payloads[0])
+    if len(payloads) > 1:
+        parts = deltas.apply_deltas(parts, payloads[1:])
+    check_state(parts, checksum)
+    return decode_state(parts)

@@ -1,0 +1,115 @@
+"""Database URLs: what reading one yields, and the checks that dialects share.
+
+Each dialect reads its own URLs (`Dialect.read_url`); `memalchemy.dialects.parse_url` finds the
+dialect.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy.engine import URL
+
+from memalchemy.errors import DriverMissing, UnknownURL
+
+EXPECTED = (
+    "use sqlite:///path/to/file.db, sqlite:// (in memory), postgresql://user@host/database "
+    "or oracle://user@host:1521/service (oracle://user@alias for a name of tnsnames.ora)"
+)
+
+ORACLE_OPTIONS = (
+    "config_dir",
+    "wallet_location",
+    "wallet_password",
+    "ssl_server_dn_match",
+    "ssl_server_cert_dn",
+)
+"""Arguments of python-oracledb's ``connect`` that `Database` takes by name. They stand here so that
+other databases refuse them without importing Oracle's dialect.
+"""
+
+_SQLALCHEMY_PARAMETERS = (
+    "prepared_statement_cache_size",
+    "prepared_statement_name_func",
+    "async_fallback",
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A database to connect to, as a dialect has read it from a URL.
+
+    Attributes:
+        dialect: the name of the dialect.
+        url: the URL for SQLAlchemy's engines.
+        display: the URL without secrets, for messages.
+        path: the file of a database that is one; ``None`` for a server, or in memory.
+        connect_args: arguments of the driver's ``connect`` that the URL does not carry; there may
+            be secrets among them.
+    """
+
+    dialect: str
+    url: URL
+    display: str
+    path: str | None = None
+    connect_args: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+def display(url: URL) -> str:
+    """Return *url* as text, without anything that may be secret."""
+    query = {k: "***" if is_secret(k) else v for k, v in url.query.items()}
+    return url.set(query=query).render_as_string(hide_password=True)
+
+
+def is_secret(parameter: str) -> bool:
+    """Return whether the value of a URL's parameter may be secret, by the parameter's name."""
+    return any(word in parameter.lower() for word in ("pass", "secret", "token", "key"))
+
+
+def single_value(name: str, value: str | tuple[str, ...]) -> str:
+    """Return the value of a parameter that a URL may give only once."""
+    if not isinstance(value, str):
+        raise UnknownURL(f"the URL gives the parameter {name!r} twice")
+    return value
+
+
+def flag(name: str, text: str) -> bool:
+    """Return the value of a parameter that is true or false."""
+    words = {"true": True, "on": True, "yes": True, "1": True}
+    words |= {"false": False, "off": False, "no": False, "0": False}
+    if text.lower() not in words:
+        raise UnknownURL(f"{name} in the URL must be true or false")
+    return words[text.lower()]
+
+
+def seconds(name: str, text: str) -> float:
+    """Return the value of a parameter that is a number of seconds."""
+    try:
+        return float(text)
+    except ValueError:
+        raise UnknownURL(f"{name} in the URL must be a number of seconds") from None
+
+
+def refuse_unknown_parameters(query: Mapping[str, object], driver: str, connect: str) -> None:
+    """Refuse parameters that would end as a TypeError deep inside the driver."""
+    function = getattr(importlib.import_module(driver), connect)  # an optional dependency
+    known = {*inspect.signature(function).parameters, *_SQLALCHEMY_PARAMETERS}
+    for name in query:
+        if name not in known:
+            raise UnknownURL(f"the URL parameter {name!r} is not one that {driver} knows")
+
+
+def is_installed(module: str) -> bool:
+    """Return whether a driver is installed, without importing it."""
+    return importlib.util.find_spec(module) is not None
+
+
+def require_driver(module: str, extra: str | None) -> None:
+    """Raise `DriverMissing` unless a driver is installed; *extra* is the one that brings it."""
+    if not is_installed(module):
+        raise DriverMissing(module, extra)

@@ -1,0 +1,467 @@
+"""`HTTPCheckpointer`: the contract of a checkpointer, kept by a server over HTTP.
+
+It works on `memalchemy serve` with everything, and with less on any server that has the endpoints
+of docs/http.md. It knows no SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from memalchemy.codec.values import frozen, is_heavy, jsonable
+from memalchemy.contracts import (
+    UNSET,
+    CheckpointerCapabilities,
+    CheckpointInfo,
+    Diff,
+    Seconds,
+    Unset,
+    check_limit,
+    to_timedelta,
+)
+from memalchemy.errors import Corrupt, DatabaseUnreachable, MemalchemyError, NotFound
+from memalchemy.events import operation
+from memalchemy.http import wire
+from memalchemy.http._offload import offload
+from memalchemy.http.client._remote import RemoteServer
+from memalchemy.http.client._transport import Transport, malformed
+from memalchemy.keys import check_name, check_thread_id, new_checkpoint_id
+from memalchemy.mapping import check_state_type, from_mapping, to_mapping
+from memalchemy.metadata import check_metadata
+
+PAGE = 500
+
+
+class HTTPCheckpointer:
+    """Save an agent's states on a server, and load any of them.
+
+    An outage, a timeout, half an answer and an answer that makes no sense are exceptions: ``None``
+    and ``[]`` mean that the server said so. Reads are repeated for as long as *timeout* lasts.
+    Writes are sent once, and `DatabaseUnreachable.maybe_applied` says whether one may have
+    happened. Errors are those of `memalchemy.Checkpointer`.
+
+    Args:
+        base_url: the address of ``memalchemy serve``, or of any server with the documented
+            endpoints.
+        headers: sent with every request.
+        auth: user and password, for a server that asks for them.
+        timeout: seconds that a call may take as a whole, repetitions included.
+        token: a bearer token.
+        state_type: the type that `load` builds: a pydantic model, or a class with
+            ``from_checkpoint``. Without it, `load` returns the stored mapping.
+
+    Construction does no I/O; one object serves several loops and survives a fork.
+    """
+
+    deletes_single_checkpoints = True
+
+    def __init__(
+        self,
+        base_url: str,
+        headers: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+        timeout: float = 30.0,
+        *,
+        token: str | None = None,
+        state_type: Any | None = None,
+    ) -> None:
+        self._server = RemoteServer(Transport(base_url, headers, auth, timeout, token))
+        self._state_type = check_state_type(state_type)
+
+    @property
+    def base_url(self) -> str:
+        """The server's address, without a password."""
+        return self._server.url
+
+    @property
+    def identity(self) -> Transport:
+        """The holder of the connections, which can be closed when this object is gone."""
+        return self._server.transport
+
+    @property
+    def capabilities(self) -> CheckpointerCapabilities:
+        """The capabilities of the server, as far as they are known.
+
+        The server is asked by `connect`, by ``async with``, and by the first call that has to know.
+        """
+        return self._server.capabilities
+
+    def __repr__(self) -> str:
+        return f"HTTPCheckpointer({self.base_url!r})"
+
+    async def __aenter__(self) -> Self:
+        try:
+            with suppress(DatabaseUnreachable):  # the first call will say so, if it is still away
+                await self.connect()
+        except BaseException:
+            await self.close()  # nobody calls __aexit__ after a failed __aenter__
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def connect(self) -> CheckpointerCapabilities:
+        """Ask the server for its capabilities, and return them.
+
+        Raises:
+            DatabaseUnreachable, AuthenticationFailed.
+        """
+        return (await self._server.offer()).capabilities
+
+    async def close(self) -> None:
+        """Close the connections of the running loop. A later use opens new ones."""
+        await self._server.transport.close()
+
+    async def health_check(self) -> bool:
+        """Return whether the server answers and is ready. Errors are ``False``."""
+        try:
+            reply = await self._server.transport.read("GET", "/health")
+        except MemalchemyError:
+            return False
+        return reply.status < 400
+
+    async def save(
+        self,
+        state: Any,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        parent_id: str | None = None,
+        expected_parent: str | Unset | None = UNSET,
+        ttl: Seconds | None = None,
+    ) -> str:
+        """Save *state* as the newest checkpoint of the thread; return its id.
+
+        It works as `memalchemy.Checkpointer.save`. A server of somebody else's takes no
+        *parent_id*, *expected_parent* and *ttl*.
+
+        Raises:
+            CapabilityMissing: the server does not take one of them; nothing was sent.
+        """
+        path = _thread_path(thread_id) + "/checkpoints"
+        name = check_name(checkpoint_id, "checkpoint_id") if checkpoint_id else None
+        checkpoint_id = name or new_checkpoint_id()
+        mapping, fallback = to_mapping(state)
+        if is_heavy([mapping]):  # the caller may change it while a thread encodes it
+            mapping = {key: frozen(value) for key, value in mapping.items()}
+        checked = check_metadata(metadata)
+        body: dict[str, Any] = {
+            "checkpoint_id": checkpoint_id,
+            "thread_id": thread_id,
+            "created_at": datetime.now(UTC).isoformat(),
+            "state": await offload(mapping, lambda: wire.encode_state(mapping, fallback)),
+            "metadata": checked,
+        }
+        options: dict[str, Any] = {}
+        if parent_id is not None:
+            options["parent_id"] = check_name(parent_id, "parent_id")
+        if expected_parent is not UNSET:
+            if expected_parent is not None:
+                check_name(expected_parent, "expected_parent")
+            options["expected_parent"] = expected_parent
+        if ttl is not None:
+            options["ttl"] = to_timedelta(ttl).total_seconds()
+        if options:  # whoever has a history is a server of memalchemy's
+            await self._server.require("history", f"save with {', '.join(options)}")
+        with operation("checkpoint.save", thread_id=thread_id, checkpoint_id=checkpoint_id):
+            tree = await self._server.write(path, body | options)
+        given = tree.get("checkpoint_id", checkpoint_id) if isinstance(tree, dict) else None
+        return given if isinstance(given, str) else checkpoint_id
+
+    async def load(self, thread_id: str, checkpoint_id: str | None = None) -> Any:
+        """Return the state of a checkpoint, the newest without an id; ``None`` if it is not there.
+
+        Raises:
+            Corrupt: the state that the server has cannot be read.
+        """
+        path = _thread_path(thread_id)
+        with operation("checkpoint.load", thread_id=thread_id, checkpoint_id=checkpoint_id):
+            if checkpoint_id is None and not await self._server.offers("load_newest"):
+                newest = await self.list_checkpoints(thread_id, 1)
+                if not newest:
+                    return None
+                checkpoint_id = newest[0]
+            if checkpoint_id is not None:
+                path = _checkpoint_path(thread_id, checkpoint_id)
+            tree = await self._server.find(path)
+            if tree is None:
+                return None
+            if not isinstance(tree, dict) or not isinstance(tree.get("state", tree), dict):
+                raise malformed(self.base_url, "a state")
+            try:
+                found = tree.get("state", tree)
+                state = await offload(found, lambda: wire.decode_state(found))
+            except ValueError as error:
+                raise Corrupt(f"a state of thread {thread_id!r} cannot be read: {error}") from error
+        return from_mapping(state, self._state_type)
+
+    async def list_checkpoints(self, thread_id: str, limit: int = 10) -> list[str]:
+        """Return the ids of the thread's checkpoints, newest first, at most *limit*."""
+        query = {"limit": check_limit(limit)}
+        tree = await self._server.find(_thread_path(thread_id) + "/checkpoints", query)
+        return [] if tree is None else _checkpoint_ids(tree, self.base_url)[:limit]
+
+    async def delete(self, thread_id: str, checkpoint_id: str | None = None) -> bool:
+        """Delete a checkpoint, or the whole thread without an id; ``False`` if it was not there."""
+        if checkpoint_id is None:
+            path = _thread_path(thread_id) + "/checkpoints"
+        else:
+            path = _checkpoint_path(thread_id, checkpoint_id)
+        with operation("checkpoint.delete", thread_id=thread_id, checkpoint_id=checkpoint_id):
+            return await self._server.delete(path)
+
+    async def exists(self, thread_id: str, checkpoint_id: str | None = None) -> bool:
+        """Return whether the checkpoint is there; without an id, whether the thread has any."""
+        if await self._server.offers("get_metadata"):
+            return await self.get_metadata(thread_id, checkpoint_id) is not None
+        if checkpoint_id is None:
+            return bool(await self.list_checkpoints(thread_id, 1))
+        return await self._server.find(_checkpoint_path(thread_id, checkpoint_id)) is not None
+
+    async def get_metadata(
+        self, thread_id: str, checkpoint_id: str | None = None
+    ) -> dict[str, Any] | None:
+        """Describe a checkpoint without its state, the newest without an id.
+
+        ``None`` if it is not there.
+        """
+        if checkpoint_id is None:
+            path = _thread_path(thread_id)
+        else:
+            path = _checkpoint_path(thread_id, checkpoint_id)
+        await self._server.require("get_metadata")
+        tree = await self._server.find(path + "/metadata")
+        return None if tree is None else self._server.decode(wire.decode_info, tree)
+
+    async def history(
+        self, thread_id: str, *, limit: int | None = None, before: str | None = None
+    ) -> AsyncIterator[CheckpointInfo]:
+        """Yield the thread's checkpoints, newest first; if given, those older than *before*.
+
+        They are read in pages of 500. A checkpoint that is deleted meanwhile may be missing.
+
+        Raises:
+            NotFound: *before* is not there.
+        """
+        path = _thread_path(thread_id) + "/history"
+        left = None if limit is None else check_limit(limit)
+        cursors = [] if before is None else [check_name(before, "before")]
+        await self._server.require("history")
+        last: CheckpointInfo | None = None
+        while left is None or left > 0:
+            size = PAGE if left is None else min(left, PAGE)
+            tree = await self._history_page(path, size, cursors)
+            infos = self._server.decode_list(wire.decode_checkpoint_info, tree, "checkpoints")
+            for info in infos:
+                if last is None or info.seq < last.seq:
+                    yield info
+            if len(infos) < size:
+                return
+            # If the last one was deleted meanwhile, the next page begins after the one before it.
+            cursors = [info.checkpoint_id for info in reversed(infos)]
+            last = infos[-1]
+            left = None if left is None else left - len(infos)
+
+    async def _history_page(self, path: str, size: int, cursors: list[str]) -> Any:
+        for number, cursor in enumerate(cursors, start=1):
+            try:
+                return await self._server.read("GET", path, {"limit": size, "before": cursor})
+            except NotFound:
+                if number == len(cursors):
+                    raise
+        return await self._server.read("GET", path, {"limit": size})
+
+    async def diff(self, thread_id: str, a: str, b: str) -> Diff:
+        """Compare two checkpoints: what changed from *a* to *b*, by JSON pointer.
+
+        Raises:
+            NotFound: one of them is not there.
+        """
+        query = {"a": check_name(a, "a"), "b": check_name(b, "b")}
+        await self._server.require("diff")
+        tree = await self._server.read("GET", _thread_path(thread_id) + "/diff", query)
+        return self._server.decode(wire.decode_diff, tree)
+
+    async def fork(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        new_thread_id: str | None = None,
+    ) -> str:
+        """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
+
+        Returns the id of the new thread.
+
+        Raises:
+            NotFound: the checkpoint is not there.
+            Conflict: the new thread holds something already.
+        """
+        path = _thread_path(thread_id) + "/fork"
+        body = {"checkpoint_id": checkpoint_id, "new_thread_id": new_thread_id}
+        await self._server.require("fork")
+        tree = await self._server.write(path, body)
+        return self._server.decode(lambda found: str(found["thread_id"]), tree, writes=True)
+
+    async def copy_thread(self, source_thread_id: str, dest_thread_id: str) -> bool:
+        """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
+
+        Raises:
+            Conflict: the target holds something already; nothing was changed.
+        """
+        path = _thread_path(source_thread_id) + "/copy"
+        body = {"dest_thread_id": check_thread_id(dest_thread_id)}
+        await self._server.require("copy_thread")
+        tree = await self._server.write(path, body)
+        return self._server.decode(lambda found: bool(found["copied"]), tree, writes=True)
+
+    async def list_threads(
+        self, limit: int = 100, pattern: str = "*", *, offset: int = 0
+    ) -> list[str]:
+        """Return the ids of threads with a checkpoint, most recently saved first.
+
+        *pattern* is a glob over the whole id; the first *offset* of them are left out.
+        """
+        query = {"limit": check_limit(limit), "pattern": pattern}
+        if check_limit(offset, "offset"):
+            query["offset"] = offset
+        await self._server.require("list_threads")
+        tree = await self._server.read("GET", "/threads", query)
+        return self._server.decode_list(str, tree, "threads")
+
+    async def list_with_metadata(self, limit: int = 100) -> list[dict[str, Any]]:
+        """Describe the newest checkpoints over all threads as `get_metadata` does, newest first."""
+        query = {"limit": check_limit(limit)}
+        await self._server.require("list_with_metadata")
+        return self._infos(await self._server.read("GET", "/checkpoints", query))
+
+    async def search(
+        self, query: str, limit: int = 10, *, data: bool = False
+    ) -> list[dict[str, Any]]:
+        """Find checkpoints whose step added words of *query*, best first.
+
+        Each has a score and a snippet; with *data*, its state too, under ``data``.
+        """
+        body = {"query": query, "limit": check_limit(limit), "data": data}
+        await self._server.require("search")
+        return self._infos(await self._server.read("POST", "/checkpoints/search", body=body))
+
+    async def search_data(
+        self, path: str, value: Any, limit: int = 100, *, among: int | None = 1000
+    ) -> list[dict[str, Any]]:
+        """Find threads whose newest state has *value* under *path*, most recently saved first.
+
+        As `memalchemy.Checkpointer.search_data`: it looks at the *among* threads saved last, and
+        each that is found has its state under ``data``.
+        """
+        body = {
+            "path": path,
+            "value": jsonable(value),
+            "among": None if among is None else check_limit(among, "among"),
+            "limit": check_limit(limit),
+        }
+        await self._server.require("search_data")
+        return self._infos(await self._server.read("POST", "/checkpoints/data", body=body))
+
+    async def query_by_metadata(
+        self, key: str, value: Any, limit: int = 100, *, data: bool = False
+    ) -> list[dict[str, Any]]:
+        """Find checkpoints whose metadata has *value* under *key*, newest first.
+
+        Each is described as by `get_metadata`; with *data*, its state is under ``data``.
+        """
+        ((key, value),) = check_metadata({key: value}).items()
+        body = {"key": key, "value": value, "limit": check_limit(limit), "data": data}
+        await self._server.require("query_by_metadata")
+        return self._infos(await self._server.read("POST", "/checkpoints/query", body=body))
+
+    async def get_storage_stats(self, thread_id: str) -> dict[str, Any]:
+        """Measure what a thread takes, as `memalchemy.Checkpointer.get_storage_stats`."""
+        path = _thread_path(thread_id) + "/stats"
+        await self._server.require("get_storage_stats")
+        return dict(await self._server.read("GET", path))
+
+    async def prune(
+        self,
+        thread_id: str | None = None,
+        *,
+        keep_last: int | None = None,
+        keep_every: int | None = None,
+        older_than: Seconds | None = None,
+        all_namespaces: bool = False,
+        dry_run: bool = False,
+    ) -> int:
+        """Delete checkpoints that every given rule lets go (see `Retention`); return how many."""
+        if thread_id is not None:
+            check_thread_id(thread_id)
+        body = {
+            "thread_id": thread_id,
+            "keep_last": keep_last,
+            "keep_every": keep_every,
+            "older_than": None if older_than is None else to_timedelta(older_than).total_seconds(),
+            "all_namespaces": all_namespaces,
+            "dry_run": dry_run,
+        }
+        await self._server.require("prune")
+        return await self._server.write_and_count("/prune", body)
+
+    async def vacuum(
+        self,
+        older_than_days: float | None = 30,
+        *,
+        all_namespaces: bool = False,
+        dry_run: bool = False,
+    ) -> int:
+        """Remove expired threads, and those that were not saved for *older_than_days*.
+
+        With ``None`` only expired ones. Returns how many checkpoints went.
+        """
+        body = {
+            "older_than_days": older_than_days,
+            "all_namespaces": all_namespaces,
+            "dry_run": dry_run,
+        }
+        await self._server.require("vacuum")
+        return await self._server.write_and_count("/vacuum", body)
+
+    async def rewrite(self, thread_id: str) -> int:
+        """Encode a thread anew, so that nothing of deleted states is left in it."""
+        path = _thread_path(thread_id) + "/rewrite"
+        await self._server.require("rewrite")
+        return await self._server.write_and_count(path)
+
+    async def forget(
+        self, *, thread_id: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> int:
+        """Erase a thread, or every thread and item with *metadata*; return how much went."""
+        body = {"thread_id": thread_id, "metadata": metadata}
+        await self._server.require("forget")
+        return await self._server.write_and_count("/forget", body)
+
+    def _infos(self, tree: Any) -> list[dict[str, Any]]:
+        return self._server.decode_list(wire.decode_info, tree, "checkpoints")
+
+
+def _thread_path(thread_id: str) -> str:
+    return "/threads/" + wire.quote_id(check_thread_id(thread_id))
+
+
+def _checkpoint_path(thread_id: str, checkpoint_id: str) -> str:
+    name = wire.quote_id(check_name(checkpoint_id, "checkpoint_id"))
+    return f"{_thread_path(thread_id)}/checkpoints/{name}"
+
+
+def _checkpoint_ids(tree: Any, url: str) -> list[str]:
+    """Return checkpoint ids from any of the forms in which servers list them."""
+    found = tree.get("checkpoints", tree.get("data")) if isinstance(tree, dict) else tree
+    if isinstance(found, list):
+        ids = [one.get("checkpoint_id") if isinstance(one, dict) else one for one in found]
+        texts = [one for one in ids if isinstance(one, str)]
+        if len(texts) == len(ids):
+            return texts
+    raise malformed(url, "a list of checkpoints")

@@ -1,0 +1,190 @@
+"""`RemoteServer`: the operations that a server offers, and requests whose answers are understood.
+
+Whatever is neither the wanted answer nor the server's own word for an absence is an error. A 404
+alone is no such word: a proxy answers with 404 too, and so does a wrong address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from memalchemy.contracts import CheckpointerCapabilities
+from memalchemy.errors import CapabilityMissing, DatabaseUnreachable, NotFound
+from memalchemy.http.client._transport import Reply, Transport, malformed
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The capabilities of a server, and the operations that it has."""
+
+    capabilities: CheckpointerCapabilities
+    calls: frozenset[str]
+    is_certain: bool = True
+    """Whether the answer came from the server itself; if not, the server is asked again."""
+
+
+DOCUMENTED = Offer(
+    CheckpointerCapabilities(persistent_checkpoint_ids=True),
+    frozenset({"save", "list_checkpoints", "load", "delete_checkpoint", "delete_checkpoints"}),
+)
+"""The offer of any checkpoint server (docs/http.md), and all that is known before it was asked."""
+
+UNCERTAIN = replace(DOCUMENTED, is_certain=False)
+"""The offer of a server whose answer may be that of a proxy in front of it."""
+
+NO_ENDPOINT = "HTTP-404"
+"""The code of memalchemy's own server for a path that it does not have."""
+
+
+class RemoteServer:
+    """A server behind a `Transport`. It is asked once for the operations that it offers."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self._offer: Offer | None = None
+        self._unknown_path: Any = None
+        """The JSON with which a server of somebody else's answers on a path that it lacks."""
+
+    @property
+    def url(self) -> str:
+        """The address of the server, without a password."""
+        return self.transport.display
+
+    @property
+    def capabilities(self) -> CheckpointerCapabilities:
+        """The capabilities as far as they are known."""
+        return (self._offer or DOCUMENTED).capabilities
+
+    async def offer(self) -> Offer:
+        """Return what the server offers; ask it if that is not known for certain."""
+        if self._offer is not None:
+            return self._offer
+        reply = await self.transport.read("GET", "/capabilities")
+        status = reply.status
+        failed = status < 200 or 300 <= status < 400 or status in (401, 408, 429)
+        if failed or (status >= 500 and status != 501) or _is_no_endpoint(reply):
+            raise self.transport.error_of(reply, writes=False)
+        offer = _offer_of(reply)
+        if offer.is_certain:
+            self._offer, self._unknown_path = offer, reply.tree if status == 404 else None
+        return offer
+
+    async def offers(self, call: str) -> bool:
+        """Return whether the server has an operation."""
+        return call in (await self.offer()).calls
+
+    async def require(self, call: str, what: str | None = None) -> None:
+        """Raise an error unless the server has an operation, which the error calls *what*.
+
+        Raises:
+            CapabilityMissing: the server says that it lacks the operation.
+            DatabaseUnreachable: the server does not say what it has.
+        """
+        offer = await self.offer()
+        if call in offer.calls:
+            return
+        if not offer.is_certain:
+            raise DatabaseUnreachable(
+                f"{self.url} does not say whether it offers {what or call}: its answer to "
+                "/capabilities is not JSON; is the address that of a checkpoint server?"
+            )
+        raise CapabilityMissing(
+            f"{self.url} does not offer {what or call}; `memalchemy serve` does", capability=call
+        )
+
+    async def find(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
+        """Get the JSON of something; ``None`` if the server says that it is not there."""
+        await self.offer()
+        reply = await self.transport.read("GET", path, query)
+        if self._is_absent(reply):
+            return None
+        tree = self._tree(reply, writes=False)
+        if tree is None:
+            raise malformed(self.url, "an answer to this")
+        return tree
+
+    async def read(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Send a request that changes nothing, and return the JSON of its answer."""
+        reply = await self.transport.read(method, path, query, body)
+        return self._tree(reply, writes=False)
+
+    async def write(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Post a request that changes something, and return the JSON of its answer."""
+        return self._tree(await self.transport.write("POST", path, body), writes=True)
+
+    async def write_and_count(self, path: str, body: Mapping[str, Any] | None = None) -> int:
+        """Post a request that changes something; return the count in its answer."""
+        tree = await self.write(path, body)
+        return self.decode(lambda found: int(found["count"]), tree, writes=True)
+
+    async def delete(self, path: str) -> bool:
+        """Delete something; return ``False`` if the server says that it is not there."""
+        await self.offer()
+        reply = await self.transport.write("DELETE", path)
+        if self._is_absent(reply):
+            return False
+        tree = self._tree(reply, writes=True)
+        return not (isinstance(tree, dict) and tree.get("deleted") is False)
+
+    def decode(self, make: Callable[[Any], T], tree: Any, *, writes: bool = False) -> T:
+        """Return ``make(tree)``; if it fails, the server's answer was malformed."""
+        try:
+            return make(tree)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise malformed(self.url, "an answer to this", writes=writes) from error
+
+    def decode_list(self, make: Callable[[Any], T], tree: Any, name: str) -> list[T]:
+        """Return the decoded members of the list that an answer has under *name*."""
+        found = tree.get(name) if isinstance(tree, dict) else None
+        if not isinstance(found, list):
+            raise malformed(self.url, f"a list of {name}")
+        return [self.decode(make, one) for one in found]
+
+    def _is_absent(self, reply: Reply) -> bool:
+        """Return whether the server says that something is not there.
+
+        memalchemy's own server says so in a problem document; another 404 is that of a proxy. A
+        server of somebody else's says so in a JSON object that differs from its answer on a path
+        that it lacks.
+        """
+        if reply.status != 404:
+            return False
+        if isinstance(reply.error, NotFound):
+            return True
+        if self._offer not in (None, DOCUMENTED) or _is_no_endpoint(reply):
+            return False
+        return isinstance(reply.tree, dict) and reply.tree != self._unknown_path
+
+    def _tree(self, reply: Reply, *, writes: bool) -> Any:
+        if not 200 <= reply.status < 300:
+            raise self.transport.error_of(reply, writes=writes)
+        return reply.tree
+
+
+def _is_no_endpoint(reply: Reply) -> bool:
+    tree = reply.tree
+    return reply.status == 404 and isinstance(tree, dict) and tree.get("code") == NO_ENDPOINT
+
+
+def _offer_of(reply: Reply) -> Offer:
+    tree = reply.tree
+    if reply.status in (405, 501):
+        return DOCUMENTED
+    if reply.status not in (200, 404) or not isinstance(tree, dict):
+        return UNCERTAIN
+    if reply.status == 404 or tree.get("server") != "memalchemy":
+        return DOCUMENTED
+    able = tree.get("checkpointer")
+    names = CheckpointerCapabilities.__dataclass_fields__
+    known = {name: able.get(name) is True for name in names} if isinstance(able, dict) else {}
+    return Offer(CheckpointerCapabilities(**known), frozenset(map(str, tree.get("calls") or ())))

@@ -1,0 +1,268 @@
+"""`Transport`: requests to one server, with retries, and failures as memalchemy's errors.
+
+It knows nothing of checkpoints. An answer that was not understood is an error, never an absence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from memalchemy.errors import (
+    AuthenticationFailed,
+    CapabilityMissing,
+    DatabaseUnreachable,
+    DriverMissing,
+    MemalchemyError,
+    NotFound,
+    StatementFailed,
+    TooLarge,
+    UnknownURL,
+)
+from memalchemy.events import Event, publish
+from memalchemy.http import wire
+from memalchemy.http._offload import offload
+
+if TYPE_CHECKING:
+    import httpx
+
+ATTEMPTS = 3
+"""How often a read is sent at most. A write is sent once."""
+
+_TRANSIENT = frozenset({429, 502, 503, 504})
+"""Statuses after which a read is repeated."""
+
+_MAYBE_APPLIED = "; the write may or may not have happened, look before repeating it"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer: its status, and the JSON in it, or ``None`` without any."""
+
+    status: int
+    tree: Any
+    headers: Mapping[str, str]
+
+    @property
+    def error(self) -> Exception | None:
+        """The error that a problem document of memalchemy's describes."""
+        return wire.decode_error(self.tree) if isinstance(self.tree, dict) else None
+
+
+class Transport:
+    """Requests to one server. Each event loop has a connection pool of its own."""
+
+    def __init__(
+        self,
+        base_url: str,
+        headers: Mapping[str, str] | None,
+        auth: tuple[str, str] | None,
+        timeout: float,
+        token: str | None,
+    ) -> None:
+        parts = urlsplit(base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UnknownURL("base_url is http://host:port/path or https://…")
+        if parts.query or parts.fragment:
+            raise UnknownURL("base_url has no ? and no #")
+        if not timeout > 0:
+            raise ValueError(f"timeout is seconds above zero, not {timeout!r}")
+        if token is not None and auth is not None:
+            raise TypeError("give token= or auth=, not both")
+        self._base = base_url.rstrip("/")
+        netloc = parts.netloc.rpartition("@")[2]
+        self.display = urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", ""))
+        self._headers = dict(headers or {})
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._auth = auth
+        self._timeout = timeout
+        self._pid = os.getpid()
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient]
+        self._clients = weakref.WeakKeyDictionary()
+
+    async def close(self, *, in_thread: bool = True) -> None:
+        """Close the connections of the running loop. A later request opens new ones.
+
+        *in_thread* is for the synchronous face, which passes it to every object that it closes.
+        """
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None and self._pid == os.getpid():
+            await client.aclose()
+
+    async def read(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Reply:
+        """Send a request that changes nothing, up to `ATTEMPTS` times."""
+        return await self._send(method, path, query, body, writes=False)
+
+    async def write(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Reply:
+        """Send a request that changes something, once."""
+        return await self._send(method, path, None, body, writes=True)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None,
+        body: Mapping[str, Any] | None,
+        *,
+        writes: bool,
+    ) -> Reply:
+        url = self._base + path + _query_string(query)
+        content = None if body is None else await offload(body, lambda: wire.dumps(body))
+        attempts = 1 if writes else ATTEMPTS
+        try:
+            async with asyncio.timeout(self._timeout):
+                for attempt in range(1, attempts + 1):
+                    is_last = attempt == attempts
+                    try:
+                        reply = await self._send_once(method, url, content, writes)
+                    except DatabaseUnreachable:
+                        if is_last:
+                            raise
+                        wait = 0.0
+                    else:
+                        if reply.status not in _TRANSIENT or is_last:
+                            return reply
+                        wait = _retry_after(reply)
+                        if wait > self._timeout:
+                            return reply
+                    publish(Event("http.retry", details={"attempt": attempt}))
+                    await asyncio.sleep(max(wait, random.uniform(0, 0.05 * 4**attempt)))
+        except TimeoutError as error:
+            raise DatabaseUnreachable(
+                f"{self.display} did not answer within {self._timeout:g} s"
+                + (_MAYBE_APPLIED if writes else ""),
+                maybe_applied=writes,
+                busy=True,
+            ) from error
+        raise AssertionError("unreachable")
+
+    async def _send_once(self, method: str, url: str, content: bytes | None, writes: bool) -> Reply:
+        client = self._client()
+        import httpx
+
+        try:
+            headers = {} if content is None else {"Content-Type": wire.JSON}
+            response = await client.request(method, url, content=content, headers=headers)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol) as error:
+            raise DatabaseUnreachable(
+                f"cannot reach {self.display} ({type(error).__name__}). Check that the server runs "
+                "and that the address is right."
+            ) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise DatabaseUnreachable(
+                f"the connection to {self.display} broke off ({type(error).__name__})"
+                + (_MAYBE_APPLIED if writes else ""),
+                maybe_applied=writes,
+            ) from error
+        try:
+            document = response.content
+            tree = await offload(document, lambda: wire.loads(document)) if document else None
+        except ValueError as error:
+            if response.is_success:
+                raise DatabaseUnreachable(
+                    f"{self.display} answered with something that is not JSON; is the address that "
+                    "of a checkpoint server?" + (_MAYBE_APPLIED if writes else ""),
+                    maybe_applied=writes,
+                ) from error
+            tree = None
+        return Reply(response.status_code, tree, response.headers)
+
+    def error_of(self, reply: Reply, *, writes: bool) -> Exception:
+        """Return the error for an answer that is neither a success nor an absence."""
+        status = reply.status
+        error = reply.error
+        if error is not None and (status == 404 or not isinstance(error, NotFound)):
+            return error
+        if status == 401 and not self._has_credentials:
+            return AuthenticationFailed(
+                f"{self.display} wants a token, and no token was given: "
+                "HTTPCheckpointer(url, token=…)"
+            )
+        if status in (401, 403):
+            return AuthenticationFailed(f"{self.display} refused the token ({status})")
+        if status == 404:
+            return DatabaseUnreachable(
+                f"{self.display} does not know this operation (404); is the address that of a "
+                "checkpoint server?"
+            )
+        if status == 413:
+            return TooLarge("the request", 0, 0)
+        if status in (405, 501):
+            return CapabilityMissing(f"{self.display} cannot do that ({status})")
+        if status == 429:
+            return DatabaseUnreachable(
+                f"{self.display} is asked too often (429); nothing was done", busy=True
+            )
+        if status >= 500 or status == 408 or status < 400:
+            maybe_applied = writes and status >= 500
+            return DatabaseUnreachable(
+                f"{self.display} answered with status {status}"
+                + (_MAYBE_APPLIED if maybe_applied else ""),
+                maybe_applied=maybe_applied,
+            )
+        return StatementFailed(f"{self.display} refused the request ({status})")
+
+    @property
+    def _has_credentials(self) -> bool:
+        named = any(name.lower() == "authorization" for name in self._headers)
+        return named or self._auth is not None or "@" in urlsplit(self._base).netloc
+
+    def _client(self) -> httpx.AsyncClient:
+        if self._pid != os.getpid():
+            # Sockets inherited through a fork are the parent's: never used and never closed here.
+            _inherited.append(self._clients)
+            self._clients, self._pid = weakref.WeakKeyDictionary(), os.getpid()
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            try:
+                import httpx
+            except ImportError as error:
+                raise DriverMissing("httpx", "http", what="package") from error
+            client = self._clients[loop] = httpx.AsyncClient(
+                headers=self._headers,
+                auth=self._auth,
+                timeout=self._timeout,
+                # Reading the certificates takes a moment, and plain HTTP verifies nothing.
+                verify=self._base.startswith("https"),
+            )
+        return client
+
+
+_inherited: list[object] = []
+
+
+def _query_string(query: Mapping[str, Any] | None) -> str:
+    pairs = [
+        f"{name}={wire.quote_id(str(value))}"
+        for name, value in (query or {}).items()
+        if value is not None
+    ]
+    return "?" + "&".join(pairs) if pairs else ""
+
+
+def _retry_after(reply: Reply) -> float:
+    seconds = reply.headers.get("retry-after", "")
+    return float(seconds) if seconds.isdigit() else 0.0
+
+
+def malformed(display: str, what: str, *, writes: bool = False) -> MemalchemyError:
+    """Return the error for an answer that is JSON, and not the one that was asked for."""
+    return DatabaseUnreachable(
+        f"{display} answered with JSON that is not {what}; is the address that of a checkpoint "
+        "server?" + (_MAYBE_APPLIED if writes else ""),
+        maybe_applied=writes,
+    )

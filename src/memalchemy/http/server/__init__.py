@@ -1,0 +1,1 @@
+"""The HTTP server. Its public names are those of `memalchemy.http`."""

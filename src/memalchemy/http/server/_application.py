@@ -1,0 +1,172 @@
+"""`app`: the ASGI application, put together from operations and middleware."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+from memalchemy.database import Database
+from memalchemy.errors import DriverMissing
+from memalchemy.http import wire
+
+try:
+    import starlette  # noqa: F401 - the modules below need it
+except ImportError as error:
+    raise DriverMissing("starlette", "server", what="package") from error
+
+from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from memalchemy.http.server import _checkpoints, _openapi, _service, _store
+from memalchemy.http.server._context import ServerContext
+from memalchemy.http.server._limits import InFlight, Limits, RateLimiter
+from memalchemy.http.server._middleware import (
+    AccessLogMiddleware,
+    EncodedPathMiddleware,
+    ErrorMiddleware,
+    HostMiddleware,
+    LimitsMiddleware,
+    OriginMiddleware,
+    TokenBackend,
+)
+from memalchemy.http.server._problems import Problem, routing_problem
+from memalchemy.http.server._tokens import Tokens
+
+MAX_BODY = 32 * 1024 * 1024
+TIMEOUT = 30.0
+
+OPERATIONS = [*_checkpoints.operations, *_store.operations, *_service.operations]
+
+
+def app(
+    db: Database,
+    *,
+    tokens: Tokens | Mapping[str, str] | None = None,
+    max_body: int = MAX_BODY,
+    rate: float | None = None,
+    burst: int | None = None,
+    timeout: float = TIMEOUT,
+    hosts: Iterable[str] | None = None,
+    origins: Iterable[str] = (),
+    limits: Limits | None = None,
+) -> Starlette:
+    """Return an ASGI application that offers *db* over HTTP, by itself or mounted in another.
+
+    It does not close *db*.
+
+    Args:
+        tokens: bearer token to tenant; all tenants share the engine of *db*. Without it, everybody
+            who reaches the application is *db*'s own tenant.
+        max_body: the largest body of a request, in bytes. A larger one is answered with 413.
+        rate: requests a second of one tenant, *burst* at once (twice *rate* if not given). More are
+            answered with 429. Without it, any number.
+        timeout: seconds that a request may take, from its headers to the last byte of its answer.
+        hosts: the names that the application answers to (the header ``Host``); without it, to any.
+        origins: the origins (``https://app.example``) whose pages may write from a browser;
+            without it, only pages of this server's own origin may.
+        limits: what one request, one tenant and all requests together may take.
+    """
+    limits = limits or Limits()
+    if max_body < 1:
+        raise ValueError(f"max_body is at least 1, not {max_body!r}")
+    if not timeout > 0:
+        raise ValueError(f"timeout is seconds above zero, not {timeout!r}")
+    if tokens is not None and not isinstance(tokens, Tokens):
+        tokens = Tokens(tokens)
+    for_all = [
+        Middleware(
+            LimitsMiddleware,
+            limits=limits,
+            max_body=max_body,
+            timeout=timeout,
+            rates=RateLimiter(rate, burst),
+            in_flight=InFlight(),
+        )
+    ]
+    for_tenants = [
+        Middleware(OriginMiddleware, origins=origins),
+        *([] if hosts is None else [Middleware(HostMiddleware, hosts=hosts)]),
+        Middleware(AuthenticationMiddleware, backend=TokenBackend(tokens, db.tenant)),
+        *for_all,
+    ]
+    document = wire.dumps(
+        _openapi.document(OPERATIONS, with_tokens=tokens is not None, results=limits.results)
+    )
+
+    async def openapi(request: Request) -> Response:
+        return Response(document, media_type=wire.JSON)
+
+    routes = []
+    for path in dict.fromkeys(operation.path for operation in OPERATIONS):
+        operations = [operation for operation in OPERATIONS if operation.path == path]
+        handlers = {operation.method: operation.respond for operation in operations}
+        is_public = all(operation.public for operation in operations)
+        routes.append(_route(path, handlers, for_all if is_public else for_tenants))
+    application = Starlette(
+        routes=[*routes, _route("/openapi.json", {"GET": openapi}, [])],
+        middleware=[
+            Middleware(EncodedPathMiddleware),
+            Middleware(AccessLogMiddleware),
+            Middleware(ErrorMiddleware),
+        ],
+        exception_handlers={HTTPException: routing_problem},
+    )
+    application.router.redirect_slashes = False
+    application.state.server = ServerContext(
+        db,
+        limits=limits,
+        max_body=max_body,
+        calls=[operation.name for operation in OPERATIONS],
+    )
+    return application
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Resource:
+    """The handlers of one path by method. The access log reads the path."""
+
+    def __init__(self, path: str, handlers: Mapping[str, Handler]) -> None:
+        self.path = path
+        self._handlers = handlers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        handler = self._handlers["GET" if request.method == "HEAD" else request.method]
+        response = await handler(request)
+        await response(scope, receive, send)
+
+
+def _route(path: str, handlers: Mapping[str, Handler], middleware: Sequence[Middleware]) -> Route:
+    # One route for all methods of a path: its 405 lists them all.
+    return Route(
+        path.replace("}", ":memalchemy_id}"),
+        Resource(path, handlers),
+        methods=list(handlers),
+        middleware=middleware,
+    )
+
+
+class IdConvertor(Convertor[str]):
+    """A percent-encoded id in a path. It may be empty: ids are any text."""
+
+    regex = "[^/]*"
+
+    def convert(self, value: str) -> str:
+        try:
+            return wire.unquote_id(value)
+        except ValueError:
+            raise Problem(400, "the path is not UTF-8, percent-encoded") from None
+
+    def to_string(self, value: str) -> str:
+        return wire.quote_id(value)
+
+
+register_url_convertor("memalchemy_id", IdConvertor())

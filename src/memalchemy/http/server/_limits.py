@@ -1,0 +1,109 @@
+"""Limits on what one request, one tenant and all requests together may take of a server."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+
+MAX_RESULTS = 100_000
+"""The largest limit of a list or search that any server can be set to."""
+
+# A string, an unterminated one too; or what begins a value: the start of a container, or a comma.
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[{,]', re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The most that a server spends on requests. Each is a whole number above zero.
+
+    Args:
+        values: JSON values in the body of a request: numbers, texts, objects and what is in them.
+            A body with more is answered with 413 before it is parsed.
+        results: the largest ``limit``, ``offset`` and ``among`` of a list or search, 100,000 at
+            most. A larger one is answered with 422.
+        answer_bytes: the size of an answer. A larger one is answered with 422 (``TooLarge``).
+        tenant_requests: requests of one tenant at once. More are answered with 429.
+        pending_bytes: bytes of the bodies of all requests at once. More are answered with 503.
+    """
+
+    values: int = 1_000_000
+    results: int = 10_000
+    answer_bytes: int = 64 * 1024 * 1024
+    tenant_requests: int = 100
+    pending_bytes: int = 256 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            if type(value) is not int or value < 1:
+                raise ValueError(f"{limit.name} is a whole number above zero, not {value!r}")
+        if self.results > MAX_RESULTS:
+            raise ValueError(f"results is at most {MAX_RESULTS:,}, not {self.results:,}")
+
+
+def has_more_values(document: bytes, limit: int) -> bool:
+    """Return whether a JSON document holds more than *limit* values, without parsing it."""
+    if sum(document.count(sign) for sign in (b",", b"[", b"{", b'"')) < limit:
+        return False
+    values = 1
+    for tokens, token in enumerate(_TOKENS.finditer(document)):
+        values += document[token.start()] != ord('"')
+        # A value of JSON has two strings at most. A document of nothing but strings is no JSON.
+        if values > limit or tokens > 4 * limit:
+            return True
+    return False
+
+
+@dataclass
+class Bucket:
+    """A token bucket: *left* requests at the time *filled*."""
+
+    left: float
+    filled: float
+
+
+class RateLimiter:
+    """A token bucket for each tenant: *rate* requests a second, and *burst* at once.
+
+    Without a *rate* every request may come. *burst* is twice the rate if it is not given.
+    """
+
+    def __init__(
+        self,
+        rate: float | None,
+        burst: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if rate is not None and not rate > 0:
+            raise ValueError(f"rate is requests a second, above zero, not {rate!r}")
+        if burst is not None and burst < 1:
+            raise ValueError(f"burst is at least 1, not {burst!r}")
+        self._rate = rate
+        self._burst = burst or max(1, math.ceil(2 * rate)) if rate is not None else 0
+        self._buckets: dict[str, Bucket] = {}
+        self._clock = clock
+
+    def take(self, tenant: str) -> float:
+        """Let a request in and return 0, or return the seconds until the next one may come."""
+        if self._rate is None:
+            return 0.0
+        now = self._clock()
+        bucket = self._buckets.setdefault(tenant, Bucket(self._burst, now))
+        bucket.left = min(self._burst, bucket.left + (now - bucket.filled) * self._rate)
+        bucket.filled = now
+        if bucket.left >= 1:
+            bucket.left -= 1
+            return 0.0
+        return (1 - bucket.left) / self._rate
+
+
+@dataclass
+class InFlight:
+    """The unanswered requests of each tenant, and the bytes of the bodies of all of them."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    body_bytes: int = 0

@@ -1,0 +1,313 @@
+"""The middleware of the server; `app` puts it in order.
+
+Each class is an ASGI application in front of another one. A request that must not go on ends in a
+`Problem`, which `ErrorMiddleware` answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Iterable
+from urllib.parse import quote
+
+from starlette.authentication import AuthCredentials, AuthenticationBackend, SimpleUser
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memalchemy.http.server._limits import InFlight, Limits, RateLimiter
+from memalchemy.http.server._problems import Problem, problem_of, too_large, unavailable
+from memalchemy.http.server._tokens import Tokens
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+FORM_TYPES = frozenset({"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"})
+"""Content types that a browser sends for a page of any site without asking the server (CORS)."""
+
+RETRY_SECONDS = 1
+"""Retry-After of a refusal whose end the server cannot foresee."""
+
+access = logging.getLogger("memalchemy.http.access")
+
+
+class Tenant(SimpleUser):
+    """The authenticated tenant, as Starlette's user of a request."""
+
+
+def tenant_of(scope: Scope) -> str | None:
+    """Return the tenant of a request, or ``None`` if the request is for a public operation."""
+    user = scope.get("user")  # perhaps one of the application that this one is mounted in
+    return user.username if isinstance(user, Tenant) else None
+
+
+class EncodedPathMiddleware:
+    """Route by the path as it was sent, percent-encoded: an id may hold a slash."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            raw = scope.get("raw_path")
+            if raw is None:  # ASGI does not require it
+                path = quote(scope["path"], errors="surrogatepass")
+            else:
+                path = raw.split(b"?", 1)[0].decode("ascii", "surrogateescape")
+            scope = {**scope, "path": path}
+        await self._app(scope, receive, send)
+
+
+class AccessLogMiddleware:
+    """Log one line for each request: method, route, status, time and tenant.
+
+    The line has the route and not the path, because an id may be a person's name.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status: int | str = "aborted"
+
+        async def watched_send(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        started = time.perf_counter()
+        try:
+            await self._app(scope, receive, watched_send)
+        finally:
+            access.info(
+                "%s %s %s %.0fms tenant=%s",
+                scope["method"],
+                getattr(scope.get("endpoint"), "path", "-"),
+                status,
+                (time.perf_counter() - started) * 1000,
+                tenant_of(scope),
+            )
+
+
+class ErrorMiddleware:
+    """Answer an exception with a problem document.
+
+    If the answer has begun, nothing is added to it, and the server closes the connection. It also
+    closes the connection after an error if a part of the request's body was not read.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        has_begun = False
+        is_read = False
+
+        async def watched_receive() -> Message:
+            nonlocal is_read
+            message = await receive()
+            is_read = not message.get("more_body", False)
+            return message
+
+        async def watched_send(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, watched_receive, watched_send)
+        except Exception as error:  # noqa: BLE001 - `problem_of` logs what the caller is not told
+            response = problem_of(error).response()
+            if has_begun:
+                return
+            if not is_read and _has_body(scope):
+                response.headers["Connection"] = "close"
+            await response(scope, receive, send)
+
+
+def _has_body(scope: Scope) -> bool:
+    headers = Headers(scope=scope)
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+class OriginMiddleware:
+    """Refuse writes that a browser sends for a page of another origin.
+
+    A request is answered with 415 if a form could have sent its body, and with 403 if it comes from
+    a page whose origin is neither this server's nor one of *origins*.
+    """
+
+    def __init__(self, app: ASGIApp, origins: Iterable[str]) -> None:
+        self._app = app
+        self._origins = frozenset(origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in SAFE_METHODS:
+            headers = Headers(scope=scope)
+            if headers.get("content-type", "").split(";")[0].strip().lower() in FORM_TYPES:
+                raise Problem(415, "send the body as JSON with Content-Type: application/json")
+            if self._is_foreign(headers):
+                raise Problem(
+                    403,
+                    "this request comes from a page of another origin; nothing was done. The "
+                    "operator of this server may allow the origin",
+                )
+        await self._app(scope, receive, send)
+
+    def _is_foreign(self, headers: Headers) -> bool:
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        if origin in self._origins:
+            return False
+        if site is not None:  # a browser says same-origin even if a proxy has changed the Host
+            return site not in ("same-origin", "none")
+        return origin is not None and origin.partition("://")[2] != headers.get("host")
+
+
+class HostMiddleware:
+    """Refuse requests to a name that is not one of *hosts*.
+
+    A web page may reach a local address under a name of its own (DNS rebinding). Starlette's
+    `TrustedHostMiddleware` would answer in plain text.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        self._app = app
+        self._hosts = frozenset(map(str.lower, hosts))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        host = Headers(scope=scope).get("host", "")
+        name = host if host.endswith("]") else host.rsplit(":", 1)[0]  # without the port
+        if name.lower() not in self._hosts:
+            raise Problem(421, "this server answers to the name of the local machine only")
+        await self._app(scope, receive, send)
+
+
+class TokenBackend(AuthenticationBackend):
+    """Authenticate by bearer token. Without *tokens*, every request is of *tenant*."""
+
+    def __init__(self, tokens: Tokens | None, tenant: str) -> None:
+        self._tokens = tokens
+        self._tenant = tenant
+
+    async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, Tenant]:
+        tenant: str | None = self._tenant
+        if self._tokens is not None:
+            scheme, _, token = conn.headers.get("authorization", "").partition(" ")
+            tenant = self._tokens.tenant_of(token.strip()) if scheme.lower() == "bearer" else None
+        if tenant is None:
+            raise Problem(
+                401,
+                "give a token that this server knows: Authorization: Bearer TOKEN",
+                headers={"WWW-Authenticate": 'Bearer realm="memalchemy"'},
+            )
+        return AuthCredentials(), Tenant(tenant)
+
+
+class LimitsMiddleware:
+    """Hold a request to the server's limits: rate, number, body and time.
+
+    The rate and the number of requests are counted for each tenant, so not for public operations.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limits: Limits,
+        max_body: int,
+        timeout: float,
+        rates: RateLimiter,
+        in_flight: InFlight,
+    ) -> None:
+        self._app = app
+        self._limits = limits
+        self._max_body = max_body
+        self._timeout = timeout
+        self._rates = rates
+        self._in_flight = in_flight
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        tenant = tenant_of(scope)
+        if tenant is not None:
+            self._check_rate(tenant)
+            self._check_number(tenant)
+            self._in_flight.requests[tenant] += 1
+        counted = 0
+        is_reading = False
+
+        async def limited_receive() -> Message:
+            nonlocal counted, is_reading
+            is_reading = True
+            message = await receive()
+            is_reading = False
+            size = len(message.get("body", b""))
+            self._check_body(counted + size, size)
+            self._in_flight.body_bytes += size
+            counted += size
+            return message
+
+        try:
+            length = Headers(scope=scope).get("content-length", "")
+            if length.isdigit():
+                self._check_body(int(length), int(length))
+            async with asyncio.timeout(self._timeout) as deadline:
+                await self._app(scope, limited_receive, send)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            raise self._too_slow(scope["method"], is_reading) from None
+        finally:
+            self._in_flight.body_bytes -= counted
+            if tenant is not None:
+                self._in_flight.requests[tenant] -= 1
+
+    def _check_rate(self, tenant: str) -> None:
+        wait = self._rates.take(tenant)
+        if wait:
+            raise Problem(
+                429,
+                "too many requests; nothing was done. Retry-After says when the next may come",
+                headers={"Retry-After": str(math.ceil(wait))},
+            )
+
+    def _check_number(self, tenant: str) -> None:
+        running = self._in_flight.requests[tenant]
+        if running >= self._limits.tenant_requests:
+            raise Problem(
+                429,
+                f"this tenant has {running} requests that are not answered yet, which is all that "
+                "it may have; nothing was done",
+                headers={"Retry-After": str(RETRY_SECONDS)},
+            )
+
+    def _check_body(self, size: int, uncounted: int) -> None:
+        if size > self._max_body:
+            detail = f"the body is {size:,} bytes or more; the limit is {self._max_body:,}"
+            raise too_large(detail, size, self._max_body)
+        if self._in_flight.body_bytes + uncounted > self._limits.pending_bytes:
+            raise unavailable(
+                "the requests that are not answered yet have all the memory that there is for "
+                "bodies; nothing was done",
+                busy=True,
+                headers={"Retry-After": str(RETRY_SECONDS)},
+            )
+
+    def _too_slow(self, method: str, is_reading: bool) -> Problem:
+        seconds = f"{self._timeout:g} s"
+        if is_reading:
+            return Problem(408, f"the body did not come within {seconds}; nothing was done")
+        return unavailable(
+            f"there was no answer within {seconds}; a write may or may not have happened",
+            status=504,
+            maybe_applied=method not in SAFE_METHODS,
+            busy=True,
+        )

@@ -1,0 +1,142 @@
+"""The OpenAPI 3.1 document of the operations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from memalchemy._version import __version__
+from memalchemy.http import wire
+from memalchemy.http.server import _schemas as schemas
+from memalchemy.http.server._limits import MAX_RESULTS
+from memalchemy.http.server._operations import Operation
+from memalchemy.keys import MAX_ID_CHARACTERS
+
+_REF = "#/components/schemas/{model}"
+
+_DESCRIPTION = (
+    "Everything an agent remembers, over HTTP. Values that JSON lacks travel as objects with one "
+    'key: {"~b": base64}, {"~dt": ISO 8601}, {"~t": tuple}, {"~s": set}, {"~f": frozenset}, '
+    '{"~d": date}, {"~u": UUID}, {"~c": Decimal}, {"~i": hex of a large int}, {"~n": NaN or inf}, '
+    '{"~x": base64 of a text that is not UTF-8}; an object that has a key which begins with ~ is '
+    '{"~o": [[key, value], …]}. Ids in paths are percent-encoded, slashes too.'
+)
+
+
+def document(operations: Sequence[Operation], *, with_tokens: bool, results: int) -> dict[str, Any]:
+    """Return the document.
+
+    Args:
+        with_tokens: whether the operations of a tenant take a bearer token.
+        results: the largest limit that the server accepts.
+    """
+    models: dict[type[BaseModel], None] = {schemas.ProblemDocument: None}
+    paths: dict[str, Any] = {}
+    for operation in operations:
+        models |= dict.fromkeys(m for m in (operation.body, operation.answer) if m is not None)
+        path = paths.setdefault(operation.path, {})
+        path[operation.method.lower()] = _operation(operation, with_tokens)
+    modes: Any = [(model, "validation") for model in models]
+    _, definitions = models_json_schema(modes, ref_template=_REF)
+    components: dict[str, Any] = {"schemas": definitions["$defs"]}
+    if with_tokens:
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    _lower_maximum([paths, components], results)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "memalchemy", "version": __version__, "description": _DESCRIPTION},
+        "paths": paths,
+        "components": components,
+    }
+
+
+def _lower_maximum(tree: Any, results: int) -> None:
+    for value in tree.values() if isinstance(tree, dict) else tree:
+        if isinstance(value, dict) and value.get("maximum") == MAX_RESULTS:
+            value["maximum"] = results
+        if isinstance(value, dict | list):
+            _lower_maximum(value, results)
+
+
+def _operation(operation: Operation, with_tokens: bool) -> dict[str, Any]:
+    answer = {
+        "description": HTTPStatus(operation.status).phrase,
+        "content": {wire.JSON: {"schema": _ref(operation.answer)}},
+    }
+    statuses = sorted(_problem_statuses(operation, with_tokens))
+    found: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "tags": [operation.tag],
+        "responses": {
+            str(operation.status): answer,
+            **{str(status): _problem(status) for status in statuses},
+        },
+    }
+    if with_tokens and not operation.public:
+        found["security"] = [{"token": []}]
+    parameters = [_path_parameter(name) for name in re.findall(r"{(\w+)}", operation.path)]
+    if operation.query is not None:
+        parameters += _query_parameters(operation.query)
+    if parameters:
+        found["parameters"] = parameters
+    if operation.body is not None:
+        content = {wire.JSON: {"schema": _ref(operation.body)}}
+        found["requestBody"] = {"required": True, "content": content}
+    return found
+
+
+def _problem_statuses(operation: Operation, with_tokens: bool) -> set[int]:
+    statuses = {422, 503, 504, *operation.problems}
+    if not operation.public:
+        statuses.add(429)
+        if with_tokens:
+            statuses.add(401)
+    if operation.method != "GET":
+        statuses |= {403, 415}
+    if operation.body is not None:
+        statuses |= {400, 408, 413, 415}
+    return statuses
+
+
+def _problem(status: int) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "description": HTTPStatus(status).phrase,
+        "content": {wire.PROBLEM_JSON: {"schema": _ref(schemas.ProblemDocument)}},
+    }
+    if status in (429, 503):
+        seconds = {"schema": {"type": "integer"}, "description": "Seconds."}
+        found["headers"] = {"Retry-After": seconds}
+    return found
+
+
+def _ref(model: type[BaseModel]) -> dict[str, str]:
+    return {"$ref": _REF.format(model=model.__name__)}
+
+
+def _path_parameter(name: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": MAX_ID_CHARACTERS}
+    if name == "namespace":
+        schema = schemas.NAMESPACE
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _query_parameters(model: type[BaseModel]) -> list[dict[str, Any]]:
+    whole = model.model_json_schema()
+    found = []
+    for name, schema in whole["properties"].items():
+        # A URL has no null: a parameter that may be None is left out instead.
+        kinds = [kind for kind in schema.pop("anyOf", []) if kind.get("type") != "null"]
+        about = {"description": schema.pop("description")} if "description" in schema else {}
+        schema = {**schema, **(kinds[0] if kinds else {})}
+        schema.pop("title", None)
+        if schema.get("default", "") is None:
+            del schema["default"]
+        required = name in whole.get("required", [])
+        found.append({"name": name, "in": "query", "required": required, "schema": schema, **about})
+    return found

@@ -1,0 +1,189 @@
+"""Operations of the server. `Operations.add` declares one as a decorator of its function.
+
+Its route, the checks of its requests and its part of the OpenAPI document are made from that.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memalchemy.errors import InvalidArgument, TooLarge
+from memalchemy.http import wire
+from memalchemy.http._offload import offload
+from memalchemy.http.server._context import ServerContext
+from memalchemy.http.server._limits import Limits, has_more_values
+from memalchemy.http.server._middleware import tenant_of
+from memalchemy.http.server._problems import Problem, too_large
+from memalchemy.keys import parse_namespace
+
+Endpoint = Callable[..., Awaitable[dict[str, Any]]]
+"""``async def name(context, [path parameters], [query], [body])``; it returns a tree of JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of the server.
+
+    The name of the endpoint is its operation id, the docstring its summary. ``problems`` are the
+    error statuses that only some operations have. A ``public`` operation needs no token: it shows
+    nothing of any tenant.
+    """
+
+    method: str
+    path: str
+    endpoint: Endpoint
+    tag: str
+    answer: type[BaseModel]
+    query: type[BaseModel] | None
+    body: type[BaseModel] | None
+    status: int
+    problems: tuple[int, ...]
+    public: bool
+
+    @property
+    def name(self) -> str:
+        return self.endpoint.__name__
+
+    @property
+    def summary(self) -> str:
+        return " ".join(inspect.cleandoc(self.endpoint.__doc__ or "").split())
+
+    async def respond(self, request: Request) -> Response:
+        """Check *request*, call the endpoint, and encode what it returns."""
+        server: ServerContext = request.app.state.server
+        arguments = _path_arguments(request)
+        parameters = _query_parameters(request)
+        if self.query is not None:
+            arguments["query"] = _validate(self.query, parameters, server.limits)
+        elif parameters:
+            raise InvalidArgument("this operation takes no parameters")
+        if self.body is not None:
+            arguments["body"] = await _parse_body(self.body, request, server.limits)
+        context = server.of_tenant(tenant_of(request.scope))
+        tree = await self.endpoint(context, **arguments)
+        document = await offload(tree, lambda: _encode(tree, server.limits.answer_bytes))
+        return Response(
+            document, self.status, headers={"Cache-Control": "no-store"}, media_type=wire.JSON
+        )
+
+
+class Operations(list[Operation]):
+    """The operations of one part of the server, in the order of their declaration."""
+
+    def __init__(self, tag: str) -> None:
+        super().__init__()
+        self._tag = tag
+
+    def add(
+        self,
+        method: str,
+        path: str,
+        *,
+        answer: type[BaseModel],
+        query: type[BaseModel] | None = None,
+        body: type[BaseModel] | None = None,
+        status: int = 200,
+        problems: tuple[int, ...] = (),
+        public: bool = False,
+    ) -> Callable[[Endpoint], Endpoint]:
+        """Declare the decorated function as the endpoint of an operation."""
+
+        def register(endpoint: Endpoint) -> Endpoint:
+            self.append(
+                Operation(
+                    method, path, endpoint, self._tag, answer, query, body, status, problems, public
+                )
+            )
+            return endpoint
+
+        return register
+
+
+def _path_arguments(request: Request) -> dict[str, Any]:
+    arguments = dict(request.path_params)
+    if "namespace" in arguments:
+        arguments["namespace"] = parse_namespace(arguments["namespace"])
+    return arguments
+
+
+def _query_parameters(request: Request) -> dict[str, str]:
+    # Starlette's query_params replaces what is not UTF-8, such as the lone surrogates of an id.
+    text = request.scope["query_string"].decode("latin-1")
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, errors="surrogatepass", max_num_fields=50)
+    except ValueError:
+        detail = "the query is percent-encoded UTF-8, and has 50 parameters at most"
+        raise Problem(400, detail) from None
+    parameters = dict(pairs)
+    if len(parameters) < len(pairs):
+        raise InvalidArgument("a parameter is given twice")
+    return parameters
+
+
+async def _parse_body(schema: type[BaseModel], request: Request, limits: Limits) -> BaseModel:
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != wire.JSON or request.headers.get("content-encoding", "identity") != "identity":
+        raise Problem(
+            415, "send the body as JSON with Content-Type: application/json, not compressed"
+        )
+    document = await request.body()
+
+    def parse() -> BaseModel:
+        if has_more_values(document, limits.values):
+            detail = f"the body holds more than {limits.values:,} JSON values, this server's limit"
+            raise too_large(detail, limits.values + 1, limits.values)
+        try:
+            tree = wire.loads(document)
+        except ValueError as error:
+            # Only memalchemy's own words: those of the parser quote the document.
+            detail = str(error) if type(error) is ValueError else "it cannot be parsed"
+            raise Problem(400, f"the body is not JSON: {detail}") from None
+        return _validate(schema, tree, limits)
+
+    return await offload(document, parse)
+
+
+def _validate(schema: type[BaseModel], tree: Any, limits: Limits) -> BaseModel:
+    try:
+        return schema.model_validate(tree, context=limits)
+    except ValidationError as error:
+        # The place and the reason, without the value: it is the caller's and may be private.
+        found = error.errors(include_url=False, include_input=False, include_context=False)[:5]
+        raise InvalidArgument("; ".join(map(_described, found))) from None
+
+
+def _described(error: ErrorDetails) -> str:
+    place = "/" + "/".join(map(str, error["loc"]))
+    # pydantic's own message of this type names the class of the schema.
+    reason = "is not an object" if error["type"] == "model_type" else error["msg"]
+    return f"{place}: {reason.removeprefix('Value error, ')}"
+
+
+def _encode(tree: dict[str, Any], limit: int) -> bytes:
+    """Return the JSON document of an answer. A list is encoded item by item, to stop in time."""
+    ((name, items), *others) = tree.items()
+    if others or not isinstance(items, list):
+        document = wire.dumps(tree)
+        _check_size(len(document), limit)
+        return document
+    pieces, size = [], 0
+    for item in items:
+        pieces.append(wire.dumps(item))
+        size += len(pieces[-1]) + 1
+        _check_size(size, limit)
+    return b'{"%s":[%s]}' % (name.encode(), b",".join(pieces))
+
+
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        advice = "; ask for fewer results at once (limit)"
+        raise TooLarge("the answer", size, limit, "bytes or more", advice)

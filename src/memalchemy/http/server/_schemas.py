@@ -1,0 +1,435 @@
+"""The pydantic schemas of queries, bodies and answers.
+
+They check what comes and make the OpenAPI document; answers are not run through them. Unknown names
+are refused. Ids may hold any code point, which pydantic's own ``str`` does not allow.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationInfo,
+    WithJsonSchema,
+)
+
+from memalchemy.filters import Filter
+from memalchemy.http.server._limits import MAX_RESULTS, Limits
+from memalchemy.keys import MAX_ID_CHARACTERS
+from memalchemy.search.vectors import check_vector
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("is not a text")
+    return value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("is not an object")
+    return value
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, str) and not re.fullmatch("-?[0-9]{1,20}", value):
+        raise ValueError("is not a whole number")
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # to JSON 3.0 is an integer
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if value not in (True, False, "true", "false"):
+        raise ValueError("is true or false")
+    return value in (True, "true")
+
+
+def _at_most_results(value: int, info: ValidationInfo[Limits]) -> int:
+    limits = info.context
+    if value > limits.results:
+        raise ValueError(f"is at most {limits.results:,} on this server")
+    return value
+
+
+def _filter(value: dict[str, Any]) -> dict[str, Any]:
+    Filter.parse(value)
+    return value
+
+
+def _vector(value: list[float]) -> list[float]:
+    check_vector(value)
+    return value
+
+
+Text = Annotated[str, PlainValidator(_text), WithJsonSchema({"type": "string"})]
+Id = Annotated[
+    str,
+    PlainValidator(_text),
+    WithJsonSchema({"type": "string", "maxLength": MAX_ID_CHARACTERS}),
+]
+NAMESPACE = {"type": "string", "minLength": 1, "pattern": "^[^~]+$"}
+"""The documented form of a namespace. A ``~`` may also stand in it, as ``~0``."""
+Namespace = Annotated[str, PlainValidator(_text), WithJsonSchema(NAMESPACE)]
+Tree = Annotated[
+    dict[str, Any],
+    PlainValidator(_object),
+    WithJsonSchema({"type": "object", "additionalProperties": True}),
+]
+Value = Annotated[Any, WithJsonSchema({"description": "Any JSON, with tags for what JSON lacks."})]
+Vector = Annotated[list[float], Field(min_length=1, max_length=16_000), AfterValidator(_vector)]
+Flag = Annotated[bool, PlainValidator(_flag), WithJsonSchema({"type": "boolean"})]
+Limit = Annotated[
+    int,
+    Field(ge=0, le=MAX_RESULTS),
+    BeforeValidator(_number),
+    AfterValidator(_at_most_results),
+]
+PageSize = Annotated[
+    int, Field(ge=0, le=500), BeforeValidator(_number), AfterValidator(_at_most_results)
+]
+ExpectedVersion = Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_number)]
+KeepCount = Annotated[int, Field(ge=1, lt=2**31), BeforeValidator(_number)]
+Days = Annotated[float, Field(ge=0, lt=365_000)]
+Seconds = Annotated[float, Field(gt=0, lt=365_000 * 86_400, description="Seconds.")]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Schema(BaseModel):
+    """An object of JSON: no unknown names, and no conversion of types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, validate_default=True)
+
+
+class Query(BaseModel):
+    """The parameters of a URL, each of which comes as a text."""
+
+    model_config = ConfigDict(extra="forbid", validate_default=True)
+
+
+# --- Queries -------------------------------------------------------------------------------------
+
+
+class ListCheckpointsQuery(Query):
+    limit: Limit = 10
+
+
+class HistoryQuery(Query):
+    limit: PageSize = 100
+    before: Annotated[Id | None, Field(description="Only checkpoints older than this one.")] = None
+
+
+class ListThreadsQuery(Query):
+    limit: Limit = 100
+    pattern: Annotated[Text, Field(description="A glob over the whole id: *, ?, [a-z].")] = "*"
+    offset: Annotated[
+        Limit, Field(description="The number of threads to leave out at the beginning.")
+    ] = 0
+
+
+class NewestCheckpointsQuery(Query):
+    limit: Limit = 100
+
+
+class DiffQuery(Query):
+    a: Id
+    b: Id
+
+
+class ListKeysQuery(Query):
+    limit: Limit = 100
+    prefix: Id | None = None
+    after: Id | None = None
+
+
+class ListItemsQuery(Query):
+    limit: Limit = 100
+    below: Annotated[Flag, Field(description="Namespaces below this one, too.")] = False
+    order: Literal["newest", "key"] = "newest"
+
+
+class NamespaceQuery(Query):
+    below: Annotated[Flag, Field(description="Namespaces below this one, too.")] = False
+
+
+class ListNamespacesQuery(Query):
+    prefix: Annotated[Namespace | None, Field(description="A namespace, such as users/ada.")] = None
+    after: Namespace | None = None
+    limit: Limit = 100
+
+
+class DeleteItemQuery(Query):
+    expected_version: ExpectedVersion | None = None
+
+
+# --- Bodies --------------------------------------------------------------------------------------
+
+
+class SaveBody(Schema):
+    state: Tree
+    checkpoint_id: Annotated[Id | None, Field(description="Made up if not given.")] = None
+    thread_id: Annotated[Id | None, Field(description="If given, that of the path.")] = None
+    created_at: Annotated[
+        str | None, Field(description="Accepted and not used: order is that of saving.")
+    ] = None
+    metadata: Tree | None = None
+    parent_id: Annotated[Id | None, Field(description="Branch off this checkpoint.")] = None
+    expected_parent: Annotated[
+        Id | None,
+        Field(description="409 unless this is the newest; null: unless there is none."),
+    ] = None
+    ttl: Seconds | None = None
+
+
+class ForkBody(Schema):
+    checkpoint_id: Id | None = None
+    new_thread_id: Id | None = None
+
+
+class CopyBody(Schema):
+    dest_thread_id: Id
+
+
+def _given(name: str, kind: str) -> dict[str, Any]:
+    return {"required": [name], "properties": {name: {"type": kind}}}
+
+
+class PruneBody(Schema):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                _given("keep_last", "integer"),
+                _given("keep_every", "integer"),
+                _given("older_than", "number"),
+            ]
+        }
+    )
+
+    thread_id: Id | None = None
+    keep_last: KeepCount | None = None
+    keep_every: KeepCount | None = None
+    older_than: Annotated[Seconds | None, Field(description="Seconds.")] = None
+    all_namespaces: bool = False
+    dry_run: bool = False
+
+
+class VacuumBody(Schema):
+    older_than_days: Days | None = 30
+    all_namespaces: bool = False
+    dry_run: bool = False
+
+
+class ForgetBody(Schema):
+    """Exactly one of the two."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [_given("thread_id", "string"), _given("metadata", "object")]}
+    )
+
+    thread_id: Id | None = None
+    metadata: Annotated[Tree | None, Field(json_schema_extra={"minProperties": 1})] = None
+
+
+WithData = Annotated[bool, Field(description="Each with its state, under data.")]
+
+
+class SearchCheckpointsBody(Schema):
+    query: Text
+    limit: Limit = 10
+    data: WithData = False
+
+
+class QueryByMetadataBody(Schema):
+    key: Text
+    value: Annotated[Any, WithJsonSchema({"description": "The value under the key."})]
+    limit: Limit = 100
+    data: WithData = False
+
+
+class SearchDataBody(Schema):
+    path: Annotated[Text, Field(description="A top-level key, or a JSON pointer: /user/name.")]
+    value: Value
+    limit: Limit = 100
+    among: Annotated[
+        Limit | None,
+        Field(description="The number of threads to read, those saved last; null: all."),
+    ] = 1000
+
+
+class PutItemBody(Schema):
+    value: Value
+    metadata: Tree | None = None
+    ttl: Seconds | None = None
+    embedding: Vector | None = None
+    expected_version: Annotated[
+        ExpectedVersion | None,
+        Field(description="409 unless at this version; null: unless not there."),
+    ] = None
+
+
+class SearchItemsBody(Schema):
+    query: Text | None = None
+    prefix: bool = False
+    mode: Literal["text", "vector", "hybrid"] = "text"
+    filter: Annotated[Tree, AfterValidator(_filter)] | None = None
+    limit: Limit = 10
+    offset: Limit = 0
+    threshold: Share | None = None
+    embedding: Vector | None = None
+    model: Text | None = None
+    alpha: Share | None = None
+    mmr: Share | None = None
+
+
+# --- Answers -------------------------------------------------------------------------------------
+
+
+class Saved(Schema):
+    checkpoint_id: Id
+
+
+class CheckpointIdList(Schema):
+    checkpoints: list[Text]
+
+
+class State(Schema):
+    thread_id: Text
+    state: Tree
+
+
+class Checkpoint(State):
+    checkpoint_id: Text
+
+
+class CheckpointInfo(Schema):
+    thread_id: Text
+    namespace: list[Text]
+    checkpoint_id: Text
+    parent_id: Text | None
+    seq: int
+    metadata: Tree
+    created_at: datetime
+    raw_size: int
+    stored_size: int
+    occurred_at: datetime
+    data: Annotated[Tree, Field(description="Its state, where a search asks for it.")] = {}
+
+
+class CheckpointHit(CheckpointInfo):
+    score: float
+    snippet: str
+
+
+class CheckpointInfoList(Schema):
+    checkpoints: list[CheckpointInfo]
+
+
+class CheckpointHitList(Schema):
+    checkpoints: list[CheckpointHit]
+
+
+class ThreadIdList(Schema):
+    threads: list[Text]
+
+
+class Deleted(Schema):
+    deleted: bool
+
+
+class Count(Schema):
+    count: int
+
+
+class Forked(Schema):
+    thread_id: Text
+
+
+class Copied(Schema):
+    copied: bool
+
+
+class StorageStats(Schema):
+    total_checkpoints: int
+    total_size: int
+    compressed_size: int
+    compression_ratio: float
+    full_checkpoints: int
+    delta_checkpoints: int
+
+
+class Change(Schema):
+    a: Value
+    b: Value
+
+
+class Diff(Schema):
+    added: dict[str, Value]
+    removed: dict[str, Value]
+    changed: dict[str, Change]
+
+
+class Item(Schema):
+    namespace: list[str]
+    key: Text
+    value: Value
+    metadata: Tree
+    created_at: datetime
+    updated_at: datetime
+    version: int
+    expires_at: datetime | None
+
+
+class ItemHit(Item):
+    score: float | None
+
+
+class ItemHitList(Schema):
+    hits: list[ItemHit]
+
+
+class ItemList(Schema):
+    items: list[Item]
+
+
+class KeyList(Schema):
+    keys: list[Text]
+
+
+class NamespaceList(Schema):
+    namespaces: list[list[str]]
+
+
+class Version(Schema):
+    version: int
+
+
+class Health(Schema):
+    status: Literal["live", "ready"]
+
+
+class Capabilities(Schema):
+    server: Literal["memalchemy"]
+    version: str
+    checkpointer: dict[str, bool]
+    calls: Annotated[list[str], Field(description="The operation ids of this server.")]
+    max_body_bytes: int
+
+
+class ProblemDocument(BaseModel):
+    """RFC 9457. ``code`` and ``error`` name an error class of docs/errors.md."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str

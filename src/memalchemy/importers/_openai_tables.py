@@ -1,0 +1,191 @@
+"""Reading of the OpenAI Agents SDK's own tables, all as of one moment.
+
+`SQLiteSession` and `SQLAlchemySession` have two tables, of sessions and of messages;
+`AdvancedSQLiteSession` has two more, of branches and of usage.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, TableClause, column, distinct, func, inspect, select, table
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from memalchemy.database import Database
+from memalchemy.errors import NotFound
+from memalchemy.importers.openai_layout import MAIN
+
+MESSAGES = "agent_messages"
+STRUCTURE = "message_structure"
+USAGE = "turn_usage"
+
+PAGE = 500
+_COUNTERS = ("requests", "input_tokens", "output_tokens", "total_tokens")
+_DETAILS = ("input_tokens_details", "output_tokens_details")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Row of messages; ``key`` is made of the row's id."""
+
+    key: str
+    value: Any
+    occurred_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Items of one branch of a session, in order.
+
+    ``unreadable`` counts rows that are not JSON. ``usage`` has that of each turn, under the index
+    of the turn's first item.
+    """
+
+    session_id: str
+    name: str
+    items: list[Item]
+    unreadable: int = 0
+    usage: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+
+class AgentTables:
+    """The tables of one database, on a connection that sees one snapshot of them."""
+
+    def __init__(self, snapshot: AsyncConnection, schema: str | None, messages: str) -> None:
+        self._snapshot = snapshot
+        self._messages = _table(
+            messages, "id", "session_id", "message_data", "created_at", schema=schema
+        )
+        self._structure: TableClause | None = None
+        self._usage: TableClause | None = None
+        self._order = [self._messages.c.id]
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, source: Database, messages: str = MESSAGES) -> AsyncIterator[AgentTables]:
+        """Open the tables of *source*.
+
+        Raises:
+            NotFound: it has no such table.
+        """
+        async with source.snapshot() as snapshot:
+            tables = cls(snapshot, source.schema, messages)
+            await snapshot.run_sync(tables._inspect, source.schema, messages)
+            yield tables
+
+    async def count(self) -> int:
+        """Count the sessions with messages."""
+        counted = select(func.count(distinct(self._messages.c.session_id)))
+        return int((await self._snapshot.execute(counted)).scalar_one())
+
+    async def branches(self) -> AsyncIterator[Branch]:
+        """Yield all branches of all sessions, sorted by session id, main first."""
+        ids = select(self._messages.c.session_id).distinct()
+        ids = ids.order_by(self._messages.c.session_id).limit(PAGE)
+        page = list((await self._snapshot.execute(ids)).scalars())
+        while page:
+            for session_id in page:
+                for branch in await self._branches_of(session_id):
+                    yield branch
+            after = ids.where(self._messages.c.session_id > page[-1])
+            page = list((await self._snapshot.execute(after)).scalars())
+
+    def _inspect(self, connection: Connection, schema: str | None, messages: str) -> None:
+        inspector = inspect(connection)
+        names = set(inspector.get_table_names(schema=schema))
+        if messages not in names:
+            raise NotFound(
+                f"the database has no table {messages!r}; if the SDK was given another name for "
+                "its messages, give it as messages_table= or --messages-table"
+            )
+        # `SQLAlchemySession` creates this index, and returns items in its order.
+        indexes = {index["name"] for index in inspector.get_indexes(messages, schema=schema)}
+        if f"idx_{messages}_session_time" in indexes:
+            self._order.insert(0, self._messages.c.created_at)
+        if {STRUCTURE, USAGE} <= names:
+            turn = ("session_id", "branch_id", "user_turn_number")
+            message = ("message_id", "message_type", "sequence_number", "id")
+            self._structure = _table(STRUCTURE, *turn, *message, schema=schema)
+            self._usage = _table(USAGE, *turn, *_COUNTERS, *_DETAILS, schema=schema)
+
+    async def _branches_of(self, session_id: str) -> list[Branch]:
+        m = self._messages.c
+        query = select(m.id, m.message_data, m.created_at).where(m.session_id == session_id)
+        rows = (await self._snapshot.execute(query.order_by(*self._order))).all()
+        items = {row.id: _item(row) for row in rows}
+        if self._structure is not None:
+            s = self._structure.c
+            structure = select(s.branch_id, s.message_id, s.user_turn_number, s.message_type)
+            structure = structure.where(s.session_id == session_id)
+            found = await self._snapshot.execute(structure.order_by(s.sequence_number, s.id))
+            if rows_by_branch := found.all():
+                return await self._split(session_id, items, rows_by_branch)
+        return [_branch(session_id, MAIN, list(items.values()))]
+
+    async def _split(
+        self, session_id: str, items: dict[Any, Item | None], structure: Any
+    ) -> list[Branch]:
+        """Distribute the items of a session over its branches."""
+        usage = await self._usage_of(session_id)
+        names = sorted({row.branch_id for row in structure}, key=lambda name: (name != MAIN, name))
+        found = []
+        for name in names:
+            shown = [row for row in structure if row.branch_id == name and row.message_id in items]
+            readable = [row for row in shown if items[row.message_id] is not None]
+            used = {
+                at: usage[name, row.user_turn_number]
+                for at, row in enumerate(readable)
+                if row.message_type == "user" and (name, row.user_turn_number) in usage
+            }
+            found.append(_branch(session_id, name, [items[row.message_id] for row in shown], used))
+        return found
+
+    async def _usage_of(self, session_id: str) -> dict[tuple[str, int], dict[str, Any]]:
+        assert self._usage is not None
+        query = select(self._usage).where(self._usage.c.session_id == session_id)
+        return {
+            (row.branch_id, row.user_turn_number): {
+                **{name: getattr(row, name) or 0 for name in _COUNTERS},
+                **{name: _details(getattr(row, name)) for name in _DETAILS},
+            }
+            for row in await self._snapshot.execute(query)
+        }
+
+
+def _table(name: str, *columns: str, schema: str | None) -> TableClause:
+    return table(name, *(column(each) for each in columns), schema=schema)
+
+
+def _branch(
+    session_id: str, name: str, items: list[Item | None], usage: dict[int, Any] | None = None
+) -> Branch:
+    readable = [item for item in items if item is not None]
+    return Branch(session_id, name, readable, len(items) - len(readable), usage or {})
+
+
+def _item(row: Any) -> Item | None:
+    try:
+        value = json.loads(row.message_data)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return Item(f"openai-agents:{row.id}", value, _time(row.created_at))
+
+
+def _time(stored: Any) -> datetime:
+    """Return a time in UTC; the SDK writes CURRENT_TIMESTAMP without a zone, in SQLite as text."""
+    time = datetime.fromisoformat(stored) if isinstance(stored, str) else stored
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def _details(stored: Any) -> Any:
+    if not isinstance(stored, str):
+        return stored
+    try:
+        return json.loads(stored)
+    except ValueError:
+        return None

@@ -1,0 +1,275 @@
+"""Conversion of LangGraph's records to states and metadata of memalchemy, and back.
+
+A state has one entry for each channel with a value, in the bytes of LangGraph's serialiser, and two
+more: the rest of the checkpoint, and the metadata as it was given. Nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import Any, cast
+from uuid import UUID
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from memalchemy.contracts import CheckpointInfo, Packed
+from memalchemy.errors import MemalchemyError
+from memalchemy.integrations.langgraph import _messages
+from memalchemy.keys import check_name
+from memalchemy.metadata import check_metadata
+
+ROOT = "langgraph"
+
+ENVELOPE, METADATA = "~checkpoint", "~metadata"
+EMPTY = Packed("memalchemy:empty", b"")
+"""Value of a channel that has a version and no value. The channel's earlier value stays adjacent to
+its later one in the log, which is then stored in few bytes.
+"""
+PARTIAL = "~partial"
+"""Key in the filterable metadata: some of the given metadata is missing there."""
+
+_DELTA_COUNTERS = "counters_since_delta_snapshot"
+_EPOCH = datetime(1582, 10, 15, tzinfo=UTC)
+_NOT_IN_ENVELOPE = frozenset({"id", "channel_values"})
+_SCALARS = (str, int, bool, type(None))
+
+
+# --- Configs, namespaces and ids -----------------------------------------------------------------
+
+
+def thread_and_ns(config: RunnableConfig) -> tuple[str, str]:
+    """Return the thread and the checkpoint namespace that *config* names."""
+    configurable = config["configurable"]
+    return str(configurable["thread_id"]), configurable.get("checkpoint_ns") or ""
+
+
+def config_of(thread_id: str, checkpoint_ns: str, checkpoint_id: str) -> RunnableConfig:
+    """Return the config that names a checkpoint."""
+    return {
+        "configurable": {
+            "thread_id": thread_id,
+            "checkpoint_ns": checkpoint_ns,
+            "checkpoint_id": checkpoint_id,
+        }
+    }
+
+
+def namespace_of(checkpoint_ns: str) -> tuple[str, ...]:
+    """Return the namespace of the log of a graph or a subgraph."""
+    return (ROOT, *checkpoint_ns.split("|")) if checkpoint_ns else (ROOT,)
+
+
+def checkpoint_ns_of(namespace: Sequence[str]) -> str:
+    """Return the checkpoint namespace of a log's namespace."""
+    return "|".join(namespace[1:])
+
+
+def group_by_log(
+    batch: Iterable[CheckpointInfo],
+) -> Iterator[tuple[tuple[str, ...], str, list[str]]]:
+    """Group consecutive checkpoints of one log: its namespace, its thread, and their ids."""
+    groups = groupby(batch, key=lambda one: (one.namespace, one.thread_id))
+    for (namespace, thread_id), some in groups:
+        yield namespace, thread_id, [info.checkpoint_id for info in some]
+
+
+def time_of_id(checkpoint_id: str) -> datetime | None:
+    """Return the creation time in a checkpoint's id, or ``None`` if the id is no UUIDv6."""
+    try:
+        found = UUID(checkpoint_id)
+    except ValueError:
+        return None
+    if found.version != 6:
+        return None
+    ticks = (found.time_low << 28) | (found.time_mid << 12) | (found.time_hi_version & 0x0FFF)
+    return _EPOCH + timedelta(microseconds=ticks // 10)
+
+
+def time_of(checkpoint: Checkpoint) -> datetime | None:
+    """Return the time in a checkpoint's ``ts``, UTC without a zone; ``None`` if it is no time."""
+    try:
+        found = datetime.fromisoformat(checkpoint["ts"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    aware = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    try:
+        return aware.astimezone(UTC)
+    except OverflowError:  # the first or the last hours of the calendar
+        return None
+
+
+def ancestry(parents: Mapping[str, str | None], start: str | None) -> list[str]:
+    """Return a checkpoint, its parent, and so on, as far as *parents* has them."""
+    path: dict[str, None] = {}
+    while start is not None and start in parents and start not in path:
+        path[start] = None
+        start = parents[start]
+    return list(path)
+
+
+def next_version(current: str | int | float | None) -> str:
+    """Return a version above *current*; its random end differs from those of other branches."""
+    number = 0
+    if current is not None:
+        number = int(str(current).split(".")[0])
+    return f"{number + 1:032}.{secrets.token_hex(8)}"
+
+
+# --- States --------------------------------------------------------------------------------------
+
+
+def key_of(channel: str) -> str:
+    """Return the key of a channel in a state."""
+    return "~" + channel if channel.startswith("~") else channel
+
+
+def has_value(state: Mapping[str, Any], channel: str) -> bool:
+    """Return ``True`` if a state holds a value of the channel."""
+    return bool(state.get(key_of(channel), EMPTY) != EMPTY)
+
+
+def _channels(state: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the channels of a state's keys, the inverse of `key_of`."""
+    for key in state:
+        if key not in (ENVELOPE, METADATA):
+            yield key.removeprefix("~")
+
+
+def dumps(serde: SerializerProtocol, value: Any) -> Packed:
+    """Serialise a value."""
+    return Packed(*_messages.dumps(serde, value))
+
+
+def loads(serde: SerializerProtocol, value: Packed) -> Any:
+    """Deserialise a value."""
+    return _messages.loads(serde, value.format, value.data)
+
+
+def to_state(
+    serde: SerializerProtocol,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    unchanged: Mapping[str, Packed],
+) -> dict[str, Packed]:
+    """Return the state of a checkpoint; *unchanged* has the bytes of the unchanged channels."""
+    given = checkpoint["channel_values"]
+    envelope = {name: value for name, value in checkpoint.items() if name not in _NOT_IN_ENVELOPE}
+    state = {ENVELOPE: dumps(serde, envelope), METADATA: dumps(serde, metadata)}
+    # As in LangGraph's SqliteSaver, a channel may have a value and no version.
+    for channel in sorted({*checkpoint["channel_versions"], *given}):
+        if channel in unchanged:
+            state[key_of(channel)] = unchanged[channel]
+        elif channel in given:
+            state[key_of(channel)] = dumps(serde, given[channel])
+        else:
+            state[key_of(channel)] = EMPTY
+    return state
+
+
+def from_state(
+    serde: SerializerProtocol, checkpoint_id: str, state: Mapping[str, Any]
+) -> tuple[Checkpoint, CheckpointMetadata]:
+    """Return the checkpoint and the metadata of a state, the inverse of `to_state`."""
+    checkpoint = loads(serde, state[ENVELOPE]) | {"id": checkpoint_id}
+    checkpoint["channel_values"] = {
+        channel: loads(serde, state[key_of(channel)])
+        for channel in dict.fromkeys([*checkpoint["channel_versions"], *_channels(state)])
+        if has_value(state, channel)
+    }
+    return cast(Checkpoint, checkpoint), cast(CheckpointMetadata, loads(serde, state[METADATA]))
+
+
+def unchanged_values(
+    serde: SerializerProtocol,
+    parent: Mapping[str, Any],
+    versions: Mapping[str, Any],
+    channels: Iterable[str],
+) -> dict[str, Packed]:
+    """Return the bytes of those *channels* that the state *parent* has at the same version.
+
+    *versions* are those of the checkpoint that is saved.
+    """
+    if ENVELOPE not in parent:
+        return {}
+    before = loads(serde, parent[ENVELOPE])["channel_versions"]
+    return {
+        channel: parent[key_of(channel)]
+        for channel in channels
+        if channel in before and before[channel] == versions[channel] and key_of(channel) in parent
+    }
+
+
+def needs_parent(metadata: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+    """Return ``True`` if some channel is rebuilt from earlier checkpoints.
+
+    LangGraph counts, for each `DeltaChannel`, the steps since its value was last stored. A channel
+    that was never written has no version, so it has no key in the state and nothing to rebuild.
+    """
+    counters = metadata.get(_DELTA_COUNTERS)
+    if not isinstance(counters, Mapping):
+        return False
+    return any(state.get(key_of(str(channel))) == EMPTY for channel in counters)
+
+
+# --- Metadata ------------------------------------------------------------------------------------
+
+
+def is_id(text: str) -> bool:
+    """Return ``True`` if *text* fits a column of ids."""
+    try:
+        check_name(text, "run_id")
+    except MemalchemyError:
+        return False
+    return True
+
+
+def filterable(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of *metadata* that every database can filter by."""
+    found: dict[str, Any] = {}
+    for name, value in metadata.items():
+        try:
+            found |= check_metadata({name: value})
+        except MemalchemyError:
+            found[PARTIAL] = True
+    try:
+        return check_metadata(found)
+    except MemalchemyError:  # together they are too large
+        return {PARTIAL: True}
+
+
+def may_match(known: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+    """Compare *wanted* with the filterable metadata *known*; ``False`` is certain."""
+    for name, value in (wanted or {}).items():
+        found = known.get(name)
+        if name not in known and PARTIAL in known:
+            continue
+        if isinstance(found, _SCALARS) and found != value:
+            return False
+    return True
+
+
+def matches(
+    serde: SerializerProtocol, state: Mapping[str, Any], wanted: Mapping[str, Any] | None
+) -> bool:
+    """Compare *wanted* with the metadata in *state*, where ``None`` equals a missing name."""
+    if not wanted:
+        return True
+    metadata = loads(serde, state[METADATA])
+    return all(value == metadata.get(name) for name, value in wanted.items())
+
+
+def root_of_call(checkpoint_ns: str, metadata: Mapping[str, Any]) -> str | None:
+    """Return the checkpoint of the root graph in which a call of a subgraph began.
+
+    A namespace that outlives its calls has none: ``None``.
+    """
+    parents = metadata.get("parents")
+    if ":" not in checkpoint_ns or not isinstance(parents, Mapping):
+        return None
+    found = parents.get("")
+    return found if isinstance(found, str) else None

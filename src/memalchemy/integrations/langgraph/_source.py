@@ -1,0 +1,358 @@
+"""Reading of LangGraph's own tables, through LangGraph's own savers; nothing in them is changed.
+
+Values stay bytes, so no class of a user's is imported.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+import ormsgpack
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from memalchemy.contracts import Packed
+from memalchemy.dialects import parse_url
+from memalchemy.errors import (
+    DatabaseUnreachable,
+    DriverMissing,
+    MemalchemyError,
+    NotFound,
+    NotSerialisable,
+)
+
+PAGE = 500
+
+
+class RawSerializer:
+    """Serialiser that leaves extensions of MessagePack, and unknown formats, as they are."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        if isinstance(obj, Packed):
+            return obj.format, obj.data
+        if obj is None:
+            return "null", b""
+        if isinstance(obj, (bytes, bytearray)):
+            return type(obj).__name__, bytes(obj)
+        return "msgpack", ormsgpack.packb(obj, option=ormsgpack.OPT_NON_STR_KEYS)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        kind, stored = data
+        if kind == "msgpack":
+            return ormsgpack.unpackb(
+                stored, ext_hook=ormsgpack.Ext, option=ormsgpack.OPT_NON_STR_KEYS
+            )
+        if kind == "json":
+            return JsonPlusSerializer(allowed_msgpack_modules=None).loads_typed(data)
+        if kind == "null":
+            return None
+        if kind == "bytearray":
+            return bytearray(stored)
+        return bytes(stored) if kind == "bytes" else Packed(kind, bytes(stored))
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Row of pending writes."""
+
+    task_id: str
+    task_path: str
+    index: int
+    channel: str
+    value: Packed
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """Row of LangGraph's store, with its vectors by path."""
+
+    namespace: tuple[str, ...]
+    key: str
+    value: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    ttl_minutes: float | None
+    vectors: dict[str, list[list[float]]] = field(default_factory=dict)
+
+
+Rows = list[dict[str, Any]]
+
+
+class Source(ABC):
+    """Open database with LangGraph's tables."""
+
+    writes: ClassVar[str]
+    value: ClassVar[str]
+    vector: ClassVar[str]
+    saver: BaseCheckpointSaver[Any]
+
+    @abstractmethod
+    async def rows(self, sql: str, *values: Any) -> Rows:
+        """Return the rows of a query, with ``?`` for each of *values*."""
+
+    @abstractmethod
+    async def columns(self, table: str) -> set[str]:
+        """Return the names of a table's columns; none if it is not there."""
+
+    async def check(self) -> None:
+        """Determine which of LangGraph's tables and columns are there.
+
+        Raises:
+            NotFound: there is none of its tables.
+        """
+        self.has_checkpoints = bool(await self.columns("checkpoints"))
+        self.item_columns = await self.columns("store")
+        self.has_vectors = bool(await self.columns("store_vectors"))
+        if self.has_checkpoints and "parent_checkpoint_id" not in await self.columns("checkpoints"):
+            raise NotFound("the table checkpoints is not LangGraph's; name the database with its")
+        if self.has_checkpoints and "task_path" not in await self.columns(self.writes):
+            raise MemalchemyError(
+                "these tables were made by an older LangGraph; call setup() of its saver once, and "
+                "import again"
+            )
+        if not self.has_checkpoints and not self.item_columns:
+            raise NotFound("there are no tables of LangGraph's in this database")
+
+    async def count(self) -> tuple[int, int]:
+        """Count the checkpoints and the items."""
+        checkpoints = items = 0
+        if self.has_checkpoints:
+            checkpoints = (await self.rows("SELECT count(*) AS n FROM checkpoints"))[0]["n"]
+        if self.item_columns:
+            items = (await self.rows("SELECT count(*) AS n FROM store"))[0]["n"]
+        return checkpoints, items
+
+    async def logs(self) -> list[tuple[str, str]]:
+        """Return the threads, each with its checkpoint namespaces."""
+        if not self.has_checkpoints:
+            return []
+        found = await self.rows(
+            "SELECT DISTINCT thread_id, checkpoint_ns FROM checkpoints "
+            "ORDER BY thread_id, checkpoint_ns"
+        )
+        return [(row["thread_id"], row["checkpoint_ns"]) for row in found]
+
+    async def checkpoint_ids(self, thread_id: str, checkpoint_ns: str) -> list[str]:
+        """Return the checkpoints of a thread in a namespace, sorted by id."""
+        found = await self.rows(
+            "SELECT checkpoint_id FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ?",
+            thread_id,
+            checkpoint_ns,
+        )
+        return sorted(row["checkpoint_id"] for row in found)
+
+    async def checkpoint(
+        self, thread_id: str, checkpoint_ns: str, checkpoint_id: str
+    ) -> CheckpointTuple | None:
+        """Read a checkpoint through LangGraph's saver; ``None`` if it was deleted meanwhile."""
+        place = {"thread_id": thread_id, "checkpoint_ns": checkpoint_ns}
+        found = await self.saver.aget_tuple(
+            {"configurable": place | {"checkpoint_id": checkpoint_id}}
+        )
+        if found is not None and not isinstance(found.checkpoint, dict):
+            raise NotSerialisable(
+                "",
+                f"of checkpoint {checkpoint_id!r} is encrypted as a whole, as SqliteSaver does it, "
+                "and cannot be taken apart without its key",
+            )
+        return found
+
+    async def pending(self, thread_id: str, checkpoint_ns: str, checkpoint_id: str) -> list[Write]:
+        """Return the pending writes of a checkpoint, as LangGraph sorts them."""
+        found = await self.rows(
+            f"SELECT task_id, task_path, idx, channel, type, {self.value} AS value "  # noqa: S608
+            f"FROM {self.writes} "
+            "WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?",
+            thread_id,
+            checkpoint_ns,
+            checkpoint_id,
+        )
+        made = [
+            Write(
+                row["task_id"],
+                row["task_path"] or "",
+                row["idx"],
+                row["channel"],
+                Packed(row["type"] or "null", bytes(row["value"] or b"")),
+            )
+            for row in found
+        ]
+        return sorted(made, key=lambda one: (one.task_path, one.task_id, one.index))
+
+    async def items(self) -> AsyncIterator[list[StoredItem]]:
+        """Yield the items of the store with their vectors, page by page."""
+        if not self.item_columns:
+            return
+        names = ["prefix", "key", "value", "created_at", "updated_at"]
+        names += [name for name in ("expires_at", "ttl_minutes") if name in self.item_columns]
+        # Compared as bytes, so that no collation of the database changes the order of pages.
+        query = f"SELECT {', '.join(names)} FROM store"  # noqa: S608
+        order = f"ORDER BY {self.ordered('prefix')}, {self.ordered('key')} LIMIT {PAGE}"
+        after = (
+            f"WHERE ({self.ordered('prefix')} > ? OR (prefix = ? AND {self.ordered('key')} > ?))"
+        )
+        rows = await self.rows(f"{query} {order}")
+        while rows:
+            yield [await self._item(row) for row in rows]
+            last = rows[-1]
+            rows = await self.rows(
+                f"{query} {after} {order}", last["prefix"], last["prefix"], last["key"]
+            )
+
+    def ordered(self, column: str) -> str:
+        """Return the expression that compares a column by its bytes."""
+        return column
+
+    async def _item(self, row: Mapping[str, Any]) -> StoredItem:
+        value = row["value"]
+        vectors: dict[str, list[list[float]]] = {}
+        if self.has_vectors:
+            found = await self.rows(
+                f"SELECT field_name, {self.vector} AS vector FROM store_vectors "  # noqa: S608
+                "WHERE prefix = ? AND key = ?",
+                row["prefix"],
+                row["key"],
+            )
+            made = {one["field_name"]: _floats(one["vector"]) for one in found}
+            vectors = by_path({name: one for name, one in made.items() if any(one)})
+        return StoredItem(
+            tuple(row["prefix"].split(".")),
+            row["key"],
+            value if isinstance(value, dict) else json.loads(value),
+            _utc(row["created_at"]),
+            _utc(row["updated_at"]),
+            _utc(row.get("expires_at")) if row.get("expires_at") else None,
+            row.get("ttl_minutes"),
+            vectors,
+        )
+
+
+def by_path(vectors: Mapping[str, list[float]]) -> dict[str, list[list[float]]]:
+    """Group vectors by path; LangGraph names them ``path``, or ``path.i`` if there are several."""
+    parts: dict[str, list[tuple[int, list[float]]]] = {}
+    for name, vector in vectors.items():
+        path, _, number = name.rpartition(".")
+        if path and number.isdecimal() and name not in parts:
+            parts.setdefault(path, []).append((int(number), vector))
+        else:
+            parts.setdefault(name, []).append((0, vector))
+    return {path: [vector for _, vector in sorted(some)] for path, some in parts.items()}
+
+
+def _floats(vector: Any) -> list[float]:
+    if isinstance(vector, str):
+        return [float(number) for number in vector.strip("[]").split(",")]
+    return array("f", bytes(vector)).tolist()
+
+
+def _utc(given: Any) -> datetime:
+    time = datetime.fromisoformat(given) if isinstance(given, str) else given
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+@asynccontextmanager
+async def open_source(url: str, *, schema: str | None = None) -> AsyncIterator[Source]:
+    """Open LangGraph's tables at *url*, in *schema* (PostgreSQL).
+
+    Raises:
+        DriverMissing: the package that reads them is not installed; the message names it.
+        DatabaseUnreachable: there is no such file or server.
+        NotFound: there are no such tables.
+    """
+    if url.startswith("sqlite"):
+        opening = _sqlite(parse_url(url).path or ":memory:")
+    elif url.startswith("postgres"):
+        opening = _postgresql("postgresql://" + url.partition("://")[2], schema)
+    else:
+        raise ValueError(
+            "LangGraph has tables in SQLite or PostgreSQL only: sqlite:///… or postgresql://…"
+        )
+    async with opening as source:
+        await source.check()
+        yield source
+
+
+class _Sqlite(Source):
+    writes, value, vector = "writes", "value", "embedding"
+
+    def __init__(self, connection: Any, saver: Any) -> None:
+        self.connection, self.saver = connection, saver
+
+    async def rows(self, sql: str, *values: Any) -> Rows:
+        async with self.connection.execute(sql, values) as cursor:
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in await cursor.fetchall()]
+
+    async def columns(self, table: str) -> set[str]:
+        return {row["name"] for row in await self.rows(f"PRAGMA table_info({table})")}
+
+
+@asynccontextmanager
+async def _sqlite(path: str) -> AsyncIterator[Source]:
+    try:
+        import aiosqlite
+        from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+    except ImportError as error:
+        package = "langgraph-checkpoint-sqlite"
+        raise DriverMissing(package, None, what="reader of LangGraph's tables") from error
+    if not Path(path).is_file():  # noqa: ASYNC240 - once, before anything else runs
+        raise DatabaseUnreachable(f"there is no file {path}")
+    async with aiosqlite.connect(f"file:{quote(path)}?mode=ro", uri=True) as connection:
+        saver = AsyncSqliteSaver(connection, serde=RawSerializer())
+        saver.is_setup = True  # otherwise its first read would create tables
+        yield _Sqlite(connection, saver)
+
+
+class _Postgresql(Source):
+    writes, value, vector = "checkpoint_writes", "blob", "embedding::text"
+
+    def __init__(self, connection: Any, saver: Any) -> None:
+        self.connection, self.saver = connection, saver
+
+    async def rows(self, sql: str, *values: Any) -> Rows:
+        cursor = await self.connection.execute(sql.replace("?", "%s"), values or None)
+        return list(await cursor.fetchall())
+
+    async def columns(self, table: str) -> set[str]:
+        found = await self.rows(
+            "SELECT attname AS name FROM pg_attribute "
+            "WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped",
+            table,
+        )
+        return {row["name"] for row in found}
+
+    def ordered(self, column: str) -> str:
+        return f'{column} COLLATE "C"'
+
+
+@asynccontextmanager
+async def _postgresql(url: str, schema: str | None) -> AsyncIterator[Source]:
+    try:
+        import psycopg
+        from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+        from psycopg.rows import dict_row
+    except ImportError as error:
+        package = "langgraph-checkpoint-postgres"
+        raise DriverMissing(
+            package, None, what="reader of LangGraph's PostgreSQL tables"
+        ) from error
+    options: dict[str, Any] = {} if schema is None else {"options": f"-c search_path={schema}"}
+    try:
+        connection = await psycopg.AsyncConnection.connect(
+            url, autocommit=True, prepare_threshold=0, row_factory=dict_row, **options
+        )
+    except psycopg.OperationalError as error:
+        raise DatabaseUnreachable("LangGraph's database cannot be reached") from error
+    async with connection:
+        await connection.set_read_only(True)
+        yield _Postgresql(connection, AsyncPostgresSaver(connection, serde=RawSerializer()))

@@ -1,0 +1,214 @@
+"""Copying a log, whole or up to a position: rows move inside the database, positions stay."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Table,
+    and_,
+    bindparam,
+    func,
+    insert,
+    literal,
+    literal_column,
+    null,
+    or_,
+    select,
+)
+
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Conflict, UniqueViolation
+from memalchemy.log.delete import remove_log
+from memalchemy.log.heads import Head, lock_log
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    STATES,
+    THREADS,
+    Log,
+    new_epoch,
+    of_log,
+    second_of,
+    words,
+)
+from memalchemy.statements import Program, statement
+
+_TABLES: dict[str, Table] = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
+
+
+@statement(table=("checkpoints", "deltas", "others", "writes"))
+def copy_rows(d: Dialect, table: str) -> Executable:
+    """Copy a log's rows up to ``p_until`` under another key; or of the deltas
+    the writes of checkpoints up to there, or the others.
+    """
+    source = _TABLES.get(table, DELTAS)
+    if table == "writes":
+        return _copy(source, {}, [_is_kept_write()])
+    where = [source.c.seq <= bindparam("p_until", type_=source.c.seq.type)]
+    if table == "others":
+        where.append(DELTAS.c.kind.not_in(words("write")))
+    return _copy(source, {}, where)
+
+
+def _is_kept_write() -> ColumnElement[bool]:
+    until = bindparam("p_until", type_=CHECKPOINTS.c.seq.type)
+    kept = select(CHECKPOINTS.c.checkpoint_id).where(
+        of_log(CHECKPOINTS), CHECKPOINTS.c.seq <= until
+    )
+    return and_(DELTAS.c.kind.in_(words("write")), DELTAS.c.label.in_(kept))
+
+
+@statement()
+def last_write(d: Dialect) -> Executable:
+    """The position of the last write of a checkpoint up to ``p_until``."""
+    return select(func.max(DELTAS.c.seq).label("seq")).where(of_log(DELTAS), _is_kept_write())
+
+
+@statement()
+def copy_head(d: Dialect) -> Executable:
+    """Make a head like another's: its own epoch, its own clock, and where it came from."""
+    now = bindparam("p_now", type_=THREADS.c.created_at.type)
+    until = CHECKPOINTS.c.seq <= bindparam("p_until", type_=CHECKPOINTS.c.seq.type)
+    highest = select(func.coalesce(func.max(CHECKPOINTS.c.ordinal), literal_column("0")))
+    return _copy(
+        THREADS,
+        {
+            "next_seq": bindparam("p_next_seq", type_=THREADS.c.next_seq.type),
+            "version": literal(1, THREADS.c.version.type),
+            "last_ordinal": highest.where(of_log(CHECKPOINTS), until).scalar_subquery(),
+            "epoch": bindparam("p_epoch", type_=THREADS.c.epoch.type),
+            "head_id": bindparam("p_head_id", type_=THREADS.c.head_id.type),
+            "previous_id": null(),
+            "forked_from": THREADS.c.thread_id,
+            "forked_seq": bindparam("p_until", type_=THREADS.c.forked_seq.type),
+            "created_at": now,
+            "updated_at": now,
+            "active_at": bindparam("p_active_at", type_=THREADS.c.active_at.type),
+            "deleted_at": null(),
+            "thread_id": bindparam("p_thread_id", type_=THREADS.c.thread_id.type),
+            "namespace": bindparam("p_namespace", type_=THREADS.c.namespace.type),
+        },
+        [],
+    )
+
+
+@statement()
+def read_position(d: Dialect) -> Executable:
+    """Where a checkpoint is."""
+    same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
+    return select(CHECKPOINTS.c.seq).where(of_log(CHECKPOINTS), same)
+
+
+@statement()
+def has_entry(d: Dialect) -> Executable:
+    """One row if there is an entry at a position."""
+    here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
+    return select(DELTAS.c.seq).where(of_log(DELTAS), here, DELTAS.c.kind.in_(words("entry")))
+
+
+@statement()
+def newest_until(d: Dialect) -> Executable:
+    """The newest checkpoint up to a position."""
+    until = CHECKPOINTS.c.seq <= bindparam("p_until", type_=CHECKPOINTS.c.seq.type)
+    return (
+        select(CHECKPOINTS.c.checkpoint_id)
+        .where(of_log(CHECKPOINTS), until)
+        .order_by(CHECKPOINTS.c.seq.desc())
+        .limit(1)
+    )
+
+
+@statement()
+def holds_anything(d: Dialect) -> Executable:
+    """One row if a log has an entry that is not a nameless state."""
+    named = select(CHECKPOINTS.c.seq).where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq == DELTAS.c.seq)
+    is_state = DELTAS.c.kind.in_(words(*STATES))
+    return select(DELTAS.c.seq).where(of_log(DELTAS), or_(~is_state, named.exists())).limit(1)
+
+
+def _copy(table: Table, changed: dict[str, Any], where: list[Any]) -> Executable:
+    columns = {c.name: changed.get(c.name, c) for c in table.columns}
+    columns["log_id"] = bindparam("p_log_id", type_=table.c.log_id.type)
+    columns["signature"] = null()  # it is made for the place of a row
+    selected = select(*(value.label(name) for name, value in columns.items())).where(
+        and_(of_log(table), *where)
+    )
+    return insert(table).from_select(list(columns), selected)
+
+
+def copy_log(
+    d: Dialect,
+    source: Log,
+    target: Log,
+    now: datetime,
+    *,
+    checkpoint_id: str | None = None,
+    position: int | None = None,
+) -> Program[bool]:
+    """Copy *source* to *target*; up to a checkpoint, or to the entry at a *position*, if given.
+
+    ``False`` if there is nothing to copy, or no such checkpoint or entry.
+
+    Raises:
+        Conflict: *target* holds something; nothing was changed.
+    """
+    # In the order of their keys, so that two copies in opposite directions do not deadlock.
+    heads: dict[Log, Head | None] = {}
+    for log in sorted((source, target)):
+        rows = yield lock_log(d), log.binds()
+        heads[log] = Head._make(rows[0]) if rows else None
+    old, new = heads[source], heads[target]
+    if old is None or not old.is_live(now) or not (yield holds_anything(d), source.binds()):
+        return False
+    until = old.next_seq
+    if checkpoint_id is not None:
+        named = yield read_position(d), source.binds() | {"p_checkpoint_id": checkpoint_id}
+        if not named:
+            return False
+        until = named[0].seq
+    head_id = checkpoint_id or old.head_id
+    if position is not None:
+        if not (yield has_entry(d), source.binds() | {"p_seq": position}):
+            return False
+        until = position
+        newest = yield newest_until(d), source.binds() | {"p_until": position}
+        head_id = newest[0].checkpoint_id if newest else None
+    if new is not None and new.is_live(now) and (yield holds_anything(d), target.binds()):
+        raise _taken(target)
+    if new is not None:
+        yield from remove_log(d, target)
+    whole = checkpoint_id is None and position is None
+    last = until
+    if not whole:  # what was written for the step after a checkpoint comes behind it
+        written = yield last_write(d), source.binds() | {"p_until": until}
+        last = max(until, written[0].seq or 0)
+    values = source.binds() | {
+        "p_log_id": target.key,
+        "p_thread_id": target.thread_id,
+        "p_namespace": target.namespace,
+        "p_until": until,
+        "p_next_seq": old.next_seq if whole else last + 1,
+        "p_head_id": head_id,
+        "p_epoch": new_epoch(),
+        "p_now": now,
+        "p_active_at": second_of(now),
+    }
+    try:
+        yield copy_head(d), values
+        yield copy_rows(d, table="checkpoints"), values
+        for table in ("deltas",) if whole else ("others", "writes"):
+            yield copy_rows(d, table=table), values
+    except UniqueViolation as error:
+        raise _taken(target) from error
+    return True
+
+
+def _taken(target: Log) -> Conflict:
+    return Conflict(
+        f"thread {target.thread_id!r} holds something already; a copy goes into an empty thread",
+        current=target.thread_id,
+    )

@@ -1,0 +1,69 @@
+"""Checkpoints that rest on another: it stays as long as one of them does.
+
+A state may be incomplete without its parent's state and pending writes, and the parent's without
+those of its own parent. `CheckpointRow.rests_on` names the parent then. Whatever removes names asks
+here which of them have to stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import CTE, Executable, Select, and_, bindparam, select
+
+from memalchemy.dialects import Dialect
+from memalchemy.log.tables import CHECKPOINTS, Log, of_log, same_log
+from memalchemy.statements import Program, statement
+
+NAMED = ("log_id", "checkpoint_id")
+
+
+def needed(d: Dialect, first: Select[Any]) -> CTE:
+    """The checkpoints that those rest on that stay, over any number of steps.
+
+    *first* has the `NAMED` columns of those that they rest on directly.
+    """
+    start = first.cte("needed", recursive=True, nesting=True)
+    here = and_(same_log(CHECKPOINTS, start), CHECKPOINTS.c.checkpoint_id == start.c.checkpoint_id)
+    rest = (
+        select(CHECKPOINTS.c.log_id, CHECKPOINTS.c.rests_on)
+        .select_from(start)
+        .join(CHECKPOINTS, here)
+        .where(CHECKPOINTS.c.rests_on.is_not(None))
+    )
+    return d.statements.recursive_union(start, rest, NAMED)
+
+
+@statement()
+def find_resting(d: Dialect) -> Executable:
+    """A checkpoint of a log that rests on another."""
+    on = CHECKPOINTS.c.rests_on
+    return (
+        select(CHECKPOINTS.c.checkpoint_id)
+        .where(of_log(CHECKPOINTS), on == bindparam("p_checkpoint_id", type_=on.type))
+        .order_by(CHECKPOINTS.c.seq.desc())
+        .limit(bindparam("p_limit"))
+    )
+
+
+@statement()
+def list_resting(d: Dialect) -> Executable:
+    """The checkpoints of a log that rest on another, with that."""
+    on = CHECKPOINTS.c.rests_on
+    return select(CHECKPOINTS.c.checkpoint_id, on).where(of_log(CHECKPOINTS), on.is_not(None))
+
+
+def without_needed(d: Dialect, log: Log, ids: Sequence[str]) -> Program[list[str]]:
+    """Those of *ids* that no checkpoint of the log rests on that is not one of them."""
+    rows = yield list_resting(d), log.binds()
+    below = {row.checkpoint_id: row.rests_on for row in rows}
+    going = dict.fromkeys(ids)
+    stay = [on for name, on in below.items() if name not in going]
+    while stay:
+        name = stay.pop()
+        if name in going:
+            del going[name]
+            if name in below:
+                stay.append(below[name])
+    return list(going)

@@ -1,0 +1,344 @@
+"""The head of a log: reading it, locking it, and allotting positions under its lock.
+
+`allot` builds every statement that gives positions of a log away: for a checkpoint or many, for
+entries, and for a row of pending writes. Nothing else writes ``next_seq``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    and_,
+    bindparam,
+    case,
+    insert,
+    literal,
+    literal_column,
+    null,
+    or_,
+    select,
+    update,
+)
+
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Conflict, Corrupt, UniqueViolation
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    NAMES,
+    THREADS,
+    Log,
+    live,
+    names,
+    of_log,
+    of_thread,
+    same_log,
+    unexpired,
+)
+from memalchemy.statements import Program, statement
+
+
+class Head(NamedTuple):
+    """A row of ``threads``."""
+
+    namespace: str
+    next_seq: int
+    epoch: int
+    head_id: str | None
+    expires_at: datetime | None
+    deleted_at: datetime | None
+    version: int
+    tenant: str
+    thread_id: str
+
+    @property
+    def log(self) -> Log:
+        return Log(self.tenant, self.thread_id, self.namespace)
+
+    def is_live(self, now: datetime) -> bool:
+        return self.deleted_at is None and not self.is_expired(now)
+
+    def is_expired(self, now: datetime) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+    def check_names(self, log: Log) -> None:
+        """Raise `Corrupt` unless this is the head of *log*."""
+        if self.log != log:
+            raise Corrupt(
+                f"the row of threads with the key of thread {log.thread_id!r} names another log"
+            )
+
+
+_HEAD = [THREADS.c[name] for name in Head._fields]
+
+
+@statement()
+def read_head(d: Dialect) -> Executable:
+    """The head of a log, as it is."""
+    return select(*_HEAD).where(of_log(THREADS))
+
+
+@statement()
+def lock_log(d: Dialect) -> Executable:
+    """Lock one log."""
+    return d.statements.lock(THREADS, of_log(THREADS), _HEAD)
+
+
+@statement()
+def lock_thread(d: Dialect) -> Executable:
+    """Lock all logs of a thread."""
+    return d.statements.lock(THREADS, of_thread(), _HEAD)
+
+
+# --- Allotting -----------------------------------------------------------------------------------
+
+PURPOSES = ("checkpoint", "entries", "write")
+"""The uses of positions. Checkpoints move the newest checkpoint and the number of checkpoints,
+entries the version once however many they are, and a row of writes moves neither.
+"""
+
+CONDITIONS = ("any", "none", "newest", "version", "alive")
+"""The state in which a log must be. ``none``: without a checkpoint, or without an entry, ever or
+since it was deleted; ``newest``: ``p_expected`` is its newest checkpoint; ``version``: at
+``p_expected``; ``alive``: not deleted.
+"""
+
+
+class Allotted(NamedTuple):
+    """The head of a log after positions were allotted; the last of them is ``next_seq - 1``."""
+
+    next_seq: int
+    version: int
+    epoch: int
+    previous_id: str | None
+    last_ordinal: int
+
+
+ALLOTTED = tuple(THREADS.c[name] for name in Allotted._fields)
+
+
+def _given() -> dict[str, ColumnElement[Any]]:
+    """The values that a head is moved by, as binds."""
+    types = {
+        "count": THREADS.c.next_seq.type,
+        "epoch": THREADS.c.epoch.type,
+        "checkpoint_id": THREADS.c.head_id.type,
+        "now": THREADS.c.updated_at.type,
+        "active_at": THREADS.c.active_at.type,
+        "expires_at": THREADS.c.expires_at.type,
+    }
+    return {name: bindparam(f"p_{name}", type_=type_) for name, type_ in types.items()}
+
+
+def new_checkpoints() -> ColumnElement[int]:
+    """1 if the checkpoint bound as ``p_checkpoint_id`` is new in its log, 0 if it is replaced.
+
+    On PostgreSQL the look at its id is as old as the statement, not as the lock: of two saves that
+    race with the same new id both are counted, and no checkpoint has the lower number.
+    """
+    known = CHECKPOINTS.alias("known")
+    same = known.c.checkpoint_id == bindparam("p_checkpoint_id", type_=known.c.checkpoint_id.type)
+    there = select(literal_column("1")).where(of_log(known), same).exists()
+    return case((there, literal_column("0")), else_=literal_column("1"))
+
+
+def moved(purpose: str, given: Mapping[str, Any], counted: Any) -> dict[str, Any]:
+    """The columns of a head that allotting changes; *counted* is the number of new checkpoints."""
+    values = {
+        "next_seq": THREADS.c.next_seq + given["count"],
+        "updated_at": given["now"],
+        "active_at": given["active_at"],
+    }
+    if purpose == "write":
+        return values
+    values["expires_at"] = given["expires_at"]
+    values["version"] = THREADS.c.version + (given["count"] if purpose == "checkpoint" else 1)
+    if purpose == "checkpoint":
+        values["last_ordinal"] = THREADS.c.last_ordinal + counted
+        values["previous_id"] = THREADS.c.head_id
+        values["head_id"] = given["checkpoint_id"]
+    return values
+
+
+def revived(purpose: str, given: Mapping[str, Any], counted: Any) -> dict[str, Any]:
+    """`moved`, of a head that may be a tombstone: it begins a new life, unless for a write."""
+    values = moved(purpose, given, counted)
+    if purpose == "write":
+        return values
+    deleted = THREADS.c.deleted_at.is_not(None)
+    return values | {
+        "epoch": case((deleted, THREADS.c.epoch + 1), else_=THREADS.c.epoch),
+        "created_at": case((deleted, given["now"]), else_=THREADS.c.created_at),
+        "deleted_at": null(),
+    }
+
+
+def born(purpose: str, given: Mapping[str, Any], counted: Any) -> dict[str, Any]:
+    """The columns of a new head, without its key and names."""
+    is_checkpoint = purpose == "checkpoint"
+    return {
+        "next_seq": given["count"] + literal_column("1"),
+        "version": given["count"] if is_checkpoint else literal(1, THREADS.c.version.type),
+        "last_ordinal": counted if is_checkpoint else literal(0, THREADS.c.last_ordinal.type),
+        "epoch": given["epoch"],
+        "head_id": given["checkpoint_id"] if is_checkpoint else null(),
+        "meta": literal({}, THREADS.c.meta.type),
+        "created_at": given["now"],
+        "updated_at": given["now"],
+        "active_at": given["active_at"],
+        "expires_at": given["expires_at"],
+    }
+
+
+def _is_as(purpose: str, condition: str) -> list[ColumnElement[bool]]:
+    expected = THREADS.c.head_id if condition == "newest" else THREADS.c.version
+    if condition in ("newest", "version"):
+        return [expected == bindparam("p_expected", type_=expected.type)]
+    if condition == "alive":
+        return [THREADS.c.deleted_at.is_(None)]
+    if condition == "none":
+        is_new = THREADS.c.head_id.is_(None) if purpose == "checkpoint" else None
+        return [THREADS.c.deleted_at.is_not(None) if is_new is None else is_new]
+    if purpose == "write":
+        # A tombstone stays one: writes of a new life wait below it for that life's first save.
+        made = bindparam("p_made_at", type_=THREADS.c.deleted_at.type)
+        return [or_(THREADS.c.deleted_at.is_(None), THREADS.c.deleted_at < made)]
+    return []
+
+
+def has_base() -> ColumnElement[bool]:
+    """The state that a new one is encoded against is there, and is the one that was read.
+
+    Binds ``p_base_seq`` and ``p_base_checksum``. The epoch alone does not tell: it stays the same
+    where a standby that lagged has taken over, or an older copy was restored.
+    """
+    base = and_(
+        same_log(DELTAS, THREADS),
+        DELTAS.c.seq == bindparam("p_base_seq", type_=DELTAS.c.base_seq.type),
+        DELTAS.c.checksum == bindparam("p_base_checksum", type_=DELTAS.c.checksum.type),
+    )
+    return select(literal_column("1")).where(base).exists()
+
+
+def has_parent() -> ColumnElement[bool]:
+    """The checkpoint bound as ``p_parent_id`` is there."""
+    named = CHECKPOINTS.c.checkpoint_id == bindparam("p_parent_id")
+    return select(literal_column("1")).where(same_log(CHECKPOINTS, THREADS), named).exists()
+
+
+def advance(
+    purpose: str, condition: str = "any", *, based: bool = False, parent: bool = False
+) -> Any:
+    """UPDATE that allots positions of a log that is live and as the *condition* says.
+
+    With *based* also only if its epoch is ``p_epoch`` and it `has_base`, with *parent* only if it
+    `has_parent`. Returns `ALLOTTED`, or no row.
+    """
+    conditions = [of_log(THREADS), live(), *_is_as(purpose, condition)]
+    if based:
+        conditions += [THREADS.c.epoch == bindparam("p_epoch"), has_base()]
+    if parent:
+        conditions.append(has_parent())
+    values = moved(purpose, _given(), new_checkpoints())
+    return update(THREADS).where(*conditions).values(values).returning(*ALLOTTED)
+
+
+def begin(d: Dialect, purpose: str, condition: str = "any") -> Any:
+    """Upsert that allots positions of a log, and makes it if it is not there. No row if it has
+    expired, is not as the *condition* says, or the key is another log's.
+    """
+    # The look at the id is in the values, not in the SET: SQLAlchemy leaves the schema out of a
+    # subquery there.
+    values = names() | born(purpose, _given(), new_checkpoints())
+    again = revived(purpose, _given(), d.statements.excluded(THREADS, "last_ordinal"))
+    same = (THREADS.c[name] == d.statements.excluded(THREADS, name) for name in NAMES)
+    where = and_(unexpired(), *_is_as(purpose, condition), *same)
+    return d.statements.upsert(THREADS, values, ["log_id"], again, where=where).returning(*ALLOTTED)
+
+
+@statement(purpose=("checkpoint",), condition=CONDITIONS, based=(True, False), parent=(True, False))
+def allot(d: Dialect, purpose: str, condition: str, based: bool, parent: bool) -> Executable | None:
+    """Allot positions of a log that is there."""
+    if condition in ("version", "alive"):
+        return None
+    return advance(purpose, condition, based=based, parent=parent)  # type: ignore[no-any-return]
+
+
+@statement()
+def allot_locked(d: Dialect) -> Executable:
+    """Allot positions for entries in a log that is locked; the epoch moves by ``p_moved``."""
+    epoch = THREADS.c.epoch + bindparam("p_moved", type_=THREADS.c.epoch.type)
+    values = moved("entries", _given(), None) | {"epoch": epoch}
+    return update(THREADS).where(of_log(THREADS)).values(values).returning(*ALLOTTED)
+
+
+_BEGINS = {"checkpoint": ("any", "none", "alive"), "entries": ("any", "none"), "write": ("any",)}
+"""The conditions under which each purpose may make a log."""
+
+
+@statement(purpose=PURPOSES, condition=CONDITIONS)
+def allot_or_begin(d: Dialect, purpose: str, condition: str) -> Executable | None:
+    """Allot positions of a log, and make it if it is not there."""
+    begins = d.upserts and condition in _BEGINS[purpose]
+    return begin(d, purpose, condition) if begins else None
+
+
+@statement(purpose=PURPOSES, condition=CONDITIONS)
+def allot_again(d: Dialect, purpose: str, condition: str) -> Executable | None:
+    """`allot_or_begin` without an upsert, first half: the head is there."""
+    if d.upserts or condition not in _BEGINS[purpose]:
+        return None
+    same = (THREADS.c[name] == bind for name, bind in names().items())
+    where = [*same, unexpired(), *_is_as(purpose, condition)]
+    values = revived(purpose, _given(), new_checkpoints())
+    return update(THREADS).where(*where).values(values).returning(*ALLOTTED)
+
+
+@statement(purpose=PURPOSES)
+def begin_new(d: Dialect, purpose: str) -> Executable | None:
+    """`allot_or_begin` without an upsert, second half: it is not."""
+    if d.upserts:
+        return None
+    values = names() | born(purpose, _given(), new_checkpoints())
+    return insert(THREADS).values(values).returning(*ALLOTTED)
+
+
+def allotted(
+    d: Dialect, purpose: str, values: Mapping[str, Any], condition: str = "any"
+) -> Program[Allotted | None]:
+    """Allot positions of a log that may not be there; ``None`` if it is not as the *condition*
+    says, or has expired. Binds `Log.names` and ``p_count, p_epoch, p_checkpoint_id, p_now,
+    p_active_at, p_expires_at``.
+    """
+    if d.upserts:
+        rows = yield allot_or_begin(d, purpose=purpose, condition=condition), values
+        return Allotted._make(rows[0]) if rows else None
+    for _ in range(2):
+        rows = yield allot_again(d, purpose=purpose, condition=condition), values
+        if rows:
+            return Allotted._make(rows[0])
+        try:
+            rows = yield begin_new(d, purpose=purpose), values
+        except UniqueViolation:
+            continue  # somebody else began it, or it is not as wanted: look again
+        return Allotted._make(rows[0])
+    return None
+
+
+# --- Looking under the lock ----------------------------------------------------------------------
+
+
+def conflict(log: Log, expected: object, current: int) -> Conflict:
+    found = f"at version {current}" if current else "not there"
+    wanted = f"at version {expected}" if expected else "not to be there"
+    return Conflict(
+        f"the log of thread {log.thread_id!r} was expected {wanted}, and it is {found}; nothing "
+        "was changed. Read what is new in it, and decide again.",
+        expected=expected,
+        current=current,
+    )

@@ -1,0 +1,687 @@
+"""Copy from one database to another: `copy`.
+
+Rows are copied as they are stored; payloads are not decoded. The order is:
+
+1. Compare everything of the source with the target, and refuse to begin if the target holds
+   something else under the same keys.
+2. Register the source's encryption keys on the target.
+3. Copy the logs. A log is read as of one moment, written, read back and compared in one transaction
+   of the target: so it is there whole or not at all. Small logs share a transaction.
+4. Copy the items of stores, each with its vectors, in the same way.
+
+A copy can be repeated, and a killed one continues when it is run again, because the head of a log
+says enough: `epoch_of_copy` marks it as copied and unchanged since. So a log that is there already
+is left alone, brought up to date or refused, and no progress is recorded anywhere.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Table,
+    and_,
+    bindparam,
+    func,
+    insert,
+    literal_column,
+    select,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from memalchemy.checkpoints.erase import erase_item
+from memalchemy.codec.encryption import is_encrypted
+from memalchemy.database import READ, WRITE_ROWS, WRITE_STORED, Database
+from memalchemy.database.key_registry import KEYS_NAMESPACE, read_registered_keys, register_key
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Conflict, Corrupt, NotEncrypted, UniqueViolation
+from memalchemy.events import operation
+from memalchemy.log import Log, lock_log, remove_log
+from memalchemy.log.scan import Page, ask, batches, scan
+from memalchemy.log.tables import NAMES, THREADS, of_log
+from memalchemy.maintenance.log_positions import (
+    BEFORE_ALL,
+    LOG_ROWS,
+    list_positions,
+    scan_positions,
+)
+from memalchemy.maintenance.row_comparison import (
+    Values,
+    epoch_of_copy,
+    is_unchanged_copy,
+    same_row,
+    same_rows,
+    vector_bytes,
+)
+from memalchemy.search.cache_versions import COUNTERS, count_change
+from memalchemy.search.scope import EMBEDDINGS, ITEM_KEY, ITEMS, of_item
+from memalchemy.search.vectors import has_native_vectors
+from memalchemy.statements import Parameters, beyond, bound, program_of, statement
+from memalchemy.store.write import drop_vectors
+
+__all__ = ["CopyReport", "copy"]
+
+PAGE = 200
+"""The number of logs or items that are listed together and written in one transaction at most."""
+
+BATCH_ROWS = 100
+BATCH_BYTES = 8 * 1024 * 1024
+"""The rows and bytes of a log that are held at once. After so many bytes a transaction ends."""
+
+NAMED_CONFLICTS = 5
+"""The number of logs and items that an error names."""
+
+LOG_TABLES = ("deltas", "checkpoints")
+"""A base is before the states that are built on it, and a state before the name of its checkpoint:
+so no row refers to one that comes later."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReport:
+    """The counts of a copy, so far or at its end.
+
+    Attributes:
+        logs: the logs that the source had when the copy began.
+        items: the items that it had then.
+        looked: the logs and items that were compared with the target before the copy.
+        new: those that were not on the target.
+        updated: those that were there from an earlier copy, and are the source's of now.
+        unchanged: those that were there already.
+        rows: the rows that were written and read back.
+        bytes: the bytes of payloads, values and vectors that were written and read back.
+    """
+
+    logs: int = 0
+    items: int = 0
+    looked: int = 0
+    new: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    rows: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+
+    @property
+    def done(self) -> int:
+        """Logs and items that are on the target."""
+        return self.new + self.updated + self.unchanged
+
+
+async def copy(
+    source: Database,
+    target: Database,
+    *,
+    all_tenants: bool = False,
+    recheck: bool = False,
+    progress: Callable[[CopyReport], object] | None = None,
+) -> CopyReport:
+    """Copy what *source* holds of its tenant, or of *all_tenants*, to *target*.
+
+    Rows of all five tables are copied, tombstones included, with their ids, positions, versions,
+    times and bytes. Only the epochs, and the counts of changes to vectors, are the target's own.
+    The text indexes are built by the target. Every row is read back and compared before it is
+    committed. Both databases need their schema.
+
+    Before anything is written, all of the source is compared with the target. What the target has
+    under the same keys must be equal, or be what an earlier copy left and nobody has written to
+    since; otherwise the copy is refused. A log that was copied and changed in the source since is
+    replaced by the source's of now, an item if the source's version of it is later. What the source
+    no longer has stays on the target.
+
+    Others may write to the source meanwhile. A log is copied as of one moment, and so is an item
+    with its vectors; different logs are as of different moments. Run it again for what came since.
+    Killed at any time, it continues when it is run again. Rows are held in batches of 8 MB.
+
+    Args:
+        recheck: also compare the rows of logs that an earlier copy has verified; their heads
+            always are.
+        progress: called often, with the counts so far.
+
+    Raises:
+        Conflict: the target holds something else under the same keys. Nothing was written, unless
+            it came into being while the copy ran.
+        NotEncrypted: a tenant is encrypted on the target and not in the source. Nothing of the log
+            or item was written.
+        Corrupt: the target gives back something else than was written; the log or item it is in
+            was not committed.
+    """
+    if source.identity is target.identity:
+        raise ValueError("source and target are the same Database")
+    if not all_tenants and source.tenant != target.tenant:
+        raise ValueError(f"the source is tenant {source.tenant!r}, the target {target.tenant!r}")
+    work = DatabaseCopy(source, target, all_tenants=all_tenants, recheck=recheck, progress=progress)
+    with operation("transfer.copy", tenant=None if all_tenants else source.tenant) as event:
+        report = await work.run()
+        event.payload_bytes = report.bytes
+    return report
+
+
+class OnTarget(enum.Enum):
+    """The state of the target under a key of the source."""
+
+    NOTHING = "nothing"
+    SAME = "the same"
+    OLDER = "what an earlier copy left"
+    OTHER_VECTORS = "the same item with other vectors"
+    OTHER = "something else"
+
+
+Item = tuple[list[Values], list[Values]]
+"""The row of an item, if it is there, and the rows of its vectors, as float32 bytes."""
+
+
+class DatabaseCopy:
+    """Copy the logs and items of one tenant, or of all.
+
+    Methods are given a *snapshot* of the source to read on, and a *transaction* of the target. The
+    latter is ``None`` while everything is compared, before anything is written.
+    """
+
+    def __init__(
+        self,
+        source: Database,
+        target: Database,
+        *,
+        all_tenants: bool,
+        recheck: bool,
+        progress: Callable[[CopyReport], object] | None,
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.report = CopyReport()
+        self._scope = "all" if all_tenants else "tenant"
+        self._binds = {} if all_tenants else {"k_tenant": source.tenant}
+        self._recheck = recheck
+        self._progress = progress
+        self._started = time.perf_counter()
+        self._native_vectors: dict[Database, bool] = {}
+        self._plaintext_refused: set[str] = set()
+        """The tenants that are encrypted on the target and not in the source."""
+
+    async def run(self) -> CopyReport:
+        """Compare everything, then copy what is not on the target."""
+        for db in (self.source, self.target):
+            self._native_vectors[db] = await db.run(partial(has_native_vectors, db), READ)
+        await self._count()
+        await self._compare_all()
+        await self._register_keys()
+        await self._copy_all(list_heads, NAMES, self._copy_log)
+        await self._copy_all(list_items, ITEM_KEY, self._copy_item)
+        return self.report
+
+    async def _count(self) -> None:
+        counts = []
+        for table in ("threads", "store_items"):
+            statement = count_rows(self.source.dialect, table=table, scope=self._scope)
+            counts.append((await ask(self.source, statement, self._binds))[0][0])
+        self._tell(logs=counts[0], items=counts[1])
+
+    async def _compare_all(self) -> None:
+        """Compare everything with the target before anything is written.
+
+        Raises:
+            Conflict: the target holds something else under the same keys.
+        """
+        names: list[str] = []
+        count = 0
+        for listing, key, compare in (
+            (list_heads, NAMES, self._compare_log),
+            (list_items, ITEM_KEY, self._compare_item),
+        ):
+            async with aclosing(self._pages(listing, key)) as pages:
+                async for page in pages:
+                    for row in _values(page):
+                        if await compare(row, page.connection, None) is OnTarget.OTHER:
+                            count += 1
+                            if len(names) < NAMED_CONFLICTS:
+                                names.append(_name_of(row))
+                    self._tell(looked=len(page))
+        if names:
+            named = ", ".join(names) + (", …" if count > len(names) else "")
+            raise Conflict(
+                f"the target holds something else under {count:,} of the source's keys: "
+                f"{named}. Nothing was written. Delete them on one side, or copy into an empty "
+                "database.",
+                current=names,
+            )
+
+    async def _register_keys(self) -> None:
+        """Register the source's keys on the target, before it has a row that needs them."""
+        source, target = [
+            await ask(db, read_registered_keys(db.dialect, scope=self._scope), self._binds)
+            for db in (self.source, self.target)
+        ]
+        self._plaintext_refused = {row.tenant for row in target} - {row.tenant for row in source}
+        for row in source:
+            program = partial(register_key, self.target.dialect, row.tenant, row.key)
+            await self.target.run(program, WRITE_ROWS)
+
+    async def _copy_all(
+        self,
+        listing: Any,
+        key: Sequence[str],
+        copy_one: Callable[[Values, Any, AsyncConnection], Awaitable[None]],
+    ) -> None:
+        """Copy all logs, or all items, many of them in one transaction of the target."""
+        async with aclosing(self._pages(listing, key)) as pages:
+            async for page in pages:
+                end = self.report.bytes + BATCH_BYTES
+                done = 0
+                async with self.target.transaction() as transaction:
+                    for row in _values(page):
+                        await copy_one(row, page.connection, transaction)
+                        done += 1
+                        if self.report.bytes >= end:
+                            break
+                del page[done:]  # they come with the next page, in a snapshot of their own
+
+    def _pages(self, listing: Any, key: Sequence[str]) -> AsyncGenerator[Page]:
+        """List heads, or the keys of items, each page in a snapshot of the source."""
+        return scan(
+            self.source,
+            lambda after: listing(self.source.dialect, scope=self._scope, after=after),
+            self._binds,
+            key,
+            size=PAGE,
+            snapshots=True,
+        )
+
+    # --- Logs --------------------------------------------------------------------------------
+
+    async def _compare_log(
+        self, head: Values, snapshot: Any, transaction: AsyncConnection | None
+    ) -> OnTarget:
+        """Compare a log with the target; in a transaction the log is locked there first."""
+        log = _log(head)
+        if transaction is not None:
+            await ask(self.target, lock_log(self.target.dialect), log.binds(), transaction)
+        there = await self._read_head(log, transaction)
+        if there is None:
+            return OnTarget.NOTHING
+        unchanged = is_unchanged_copy(there)
+        if not same_row(head, there, but="epoch"):
+            return OnTarget.OLDER if unchanged else OnTarget.OTHER
+        if unchanged and not self._recheck:
+            return OnTarget.SAME
+        same = await self._has_same_rows(log, snapshot, transaction)
+        return OnTarget.SAME if same else OnTarget.OTHER
+
+    async def _has_same_rows(
+        self, log: Log, snapshot: Any, transaction: AsyncConnection | None
+    ) -> bool:
+        """Return whether every row of a log is the same on both sides."""
+        for table in LOG_TABLES:
+            after = BEFORE_ALL
+            positions = list_positions(self.target.dialect, table=table)
+            async for page in scan_positions(self.source, log, table, snapshot):
+                # The sizes are compared first: the rows of the target are not larger than these.
+                binds = log.binds() | {"p_after": after, "p_limit": len(page)}
+                there = await ask(self.target, positions, binds, transaction)
+                if [tuple(row) for row in page] != [tuple(row) for row in there]:
+                    return False
+                for batch in _batches(page):
+                    until = batch[-1].seq
+                    ours = await self._read_rows(self.source, table, log, after, until, snapshot)
+                    theirs = await self._read_rows(
+                        self.target, table, log, after, until, transaction
+                    )
+                    if not same_rows(ours, theirs):
+                        return False
+                    after = until
+            binds = log.binds() | {"p_after": after, "p_limit": 1}
+            if await ask(self.target, positions, binds, transaction):
+                return False
+        return True
+
+    async def _copy_log(self, head: Values, snapshot: Any, transaction: AsyncConnection) -> None:
+        """Copy a log to the target, unless it is there."""
+        log = _log(head)
+        there = await self._compare_log(head, snapshot, transaction)
+        if there is OnTarget.OTHER:
+            raise _written_meanwhile(head)
+        if there is OnTarget.SAME:
+            self._tell(unchanged=1)
+            return
+        if there is OnTarget.OLDER:
+            removal = partial(remove_log, self.target.dialect, log)
+            await self.target.run(removal, WRITE_ROWS, connection=transaction)
+        marked = dict(head) | {"epoch": epoch_of_copy(head)}
+        await self._insert("threads", [marked], head, transaction)
+        back = await self._read_head(log, transaction)
+        if back is None or not same_row(marked, back) or not is_unchanged_copy(back):
+            raise _not_as_written("threads", head)
+        for table in LOG_TABLES:
+            await self._copy_rows(table, head, snapshot, transaction)
+        self._tell(**{"new" if there is OnTarget.NOTHING else "updated": 1})
+
+    async def _copy_rows(
+        self, table: str, head: Values, snapshot: Any, transaction: AsyncConnection
+    ) -> None:
+        """Copy the rows of a log that is new on the target, batch by batch, and read them back."""
+        log = _log(head)
+        after = BEFORE_ALL
+        async for page in scan_positions(self.source, log, table, snapshot):
+            for batch in _batches(page):
+                until = batch[-1].seq
+                ours = await self._read_rows(self.source, table, log, after, until, snapshot)
+                await self._insert(table, ours, head, transaction)
+                back = await self._read_rows(self.target, table, log, after, until, transaction)
+                if not same_rows(ours, back):
+                    raise _not_as_written(table, head)
+                self._tell(bytes=sum(row.stored for row in batch))
+                after = until
+
+    async def _read_head(self, log: Log, transaction: AsyncConnection | None) -> Values | None:
+        """Read the head of a log on the target."""
+        statement = read_head(self.target.dialect)
+        rows = _values(await ask(self.target, statement, log.binds(), transaction))
+        return rows[0] if rows else None
+
+    async def _read_rows(
+        self, db: Database, table: str, log: Log, after: int, until: int, connection: Any
+    ) -> list[Values]:
+        """Read the rows of a log behind one position, up to another."""
+        binds = log.binds() | {"p_after": after, "p_until": until}
+        return _values(await ask(db, read_rows(db.dialect, table=table), binds, connection))
+
+    # --- Items -------------------------------------------------------------------------------
+
+    async def _compare_item(
+        self, key: Values, snapshot: Any, transaction: AsyncConnection | None
+    ) -> OnTarget:
+        """Compare an item and its vectors with the target."""
+        ours = await self._read_item(self.source, key, snapshot)
+        return _compare_items(ours, await self._read_item(self.target, key, transaction))
+
+    async def _copy_item(self, key: Values, snapshot: Any, transaction: AsyncConnection) -> None:
+        """Copy an item and its vectors to the target, unless they are there."""
+        items, vectors = ours = await self._read_item(self.source, key, snapshot)
+        theirs = await self._read_item(self.target, key, transaction)
+        there = _compare_items(ours, theirs)
+        if there is OnTarget.OTHER:
+            raise _written_meanwhile(key)
+        if there is OnTarget.SAME:
+            self._tell(unchanged=1)
+            return
+        d, binds = self.target.dialect, _item_binds(key)
+        if there is OnTarget.OLDER:
+            seen = binds | {"p_version": theirs[0][0]["version"]}
+            if await self._write(erase_item(d), seen, transaction) != 1:
+                raise _written_meanwhile(key)
+        if there is OnTarget.OTHER_VECTORS:
+            await self._write(drop_vectors(d), binds, transaction)
+        else:
+            await self._insert("store_items", items, key, transaction)
+        if vectors:
+            await self._insert_vectors(key, vectors, transaction)
+        if not _same_item(ours, await self._read_item(self.target, key, transaction)):
+            raise _not_as_written("store_items", key)
+        written = len(items[0]["value"]) + sum(len(row["vector"]) for row in vectors)
+        self._tell(**{"new" if there is OnTarget.NOTHING else "updated": 1}, bytes=written)
+
+    async def _read_item(self, db: Database, key: Values, connection: Any) -> Item:
+        binds = _item_binds(key)
+        items = _values(await ask(db, read_item(db.dialect), binds, connection))
+        if not items:
+            return [], []
+        statement = read_embeddings(db.dialect, native=self._native_vectors[db])
+        vectors = _values(await ask(db, statement, binds, connection))
+        return items, [dict(row) | {"vector": vector_bytes(row["vector"])} for row in vectors]
+
+    async def _insert_vectors(
+        self, key: Values, vectors: Sequence[Values], transaction: AsyncConnection
+    ) -> None:
+        d, native = self.target.dialect, self._native_vectors[self.target]
+        change = 0
+        if d.vectors.counts_changes:
+            # Caches of the target's vectors read new ones when the counter has moved.
+            counting = partial(
+                count_change,
+                d,
+                key["tenant"],
+                key["namespace"],
+                datetime.now(UTC),
+                removes=False,
+            )
+            change = await self.target.run(counting, WRITE_ROWS, connection=transaction)
+        rows = [
+            dict(row) | {"vector": d.vectors.bind_value(row["vector"], native), "change": change}
+            for row in vectors
+        ]
+        await self._execute_insert(insert_embedding(d, native=native), rows, key, transaction)
+
+    # --- Writing -----------------------------------------------------------------------------
+
+    async def _insert(
+        self, table: str, rows: Sequence[Values], of: Values, transaction: AsyncConnection
+    ) -> None:
+        """Insert rows into a table of the target; *of* names their log or item.
+
+        Raises:
+            NotEncrypted: a row is not encrypted, and its tenant is on the target.
+        """
+        for row in rows if self._plaintext_refused else ():
+            is_refused = "codec" in row and row["tenant"] in self._plaintext_refused
+            if is_refused and not is_encrypted(row["codec"]):
+                raise NotEncrypted(
+                    f"tenant {row['tenant']!r} is encrypted on the target, and {_name_of(of)} of "
+                    "the source is not; it was not copied. Copy into an empty database, and "
+                    "encrypt that with `memalchemy rotate-keys`."
+                )
+        statement = insert_row(self.target.dialect, table=table)
+        await self._execute_insert(statement, rows, of, transaction)
+
+    async def _execute_insert(
+        self,
+        statement: Executable,
+        rows: Sequence[Values],
+        of: Values,
+        transaction: AsyncConnection,
+    ) -> None:
+        if not rows:
+            return
+        binds = [{f"p_{name}": value for name, value in row.items()} for row in rows]
+        try:
+            await self._write(statement, binds, transaction)
+        except UniqueViolation as error:
+            raise _written_meanwhile(of) from error
+        self._tell(rows=len(rows))
+
+    async def _write(
+        self, statement: Executable, binds: Parameters, transaction: AsyncConnection
+    ) -> int:
+        """Execute a statement on the target; return the number of rows it changed."""
+        program = partial(program_of, statement, binds=binds)
+        answer = await self.target.run(program, WRITE_STORED, connection=transaction)
+        return answer.touched
+
+    def _tell(self, **more: int) -> None:
+        """Add to the report and call *progress*."""
+        counts: dict[str, Any] = {k: getattr(self.report, k) + v for k, v in more.items()}
+        seconds = round(time.perf_counter() - self._started, 3)
+        self.report = replace(self.report, **counts, seconds=seconds)
+        if self._progress is not None:
+            self._progress(self.report)
+
+
+def _compare_items(ours: Item, theirs: Item) -> OnTarget:
+    """Compare an item that the source has with what the target has."""
+    if not theirs[0]:
+        return OnTarget.NOTHING
+    item, there = ours[0][0], theirs[0][0]
+    if same_row(item, there):
+        return OnTarget.SAME if _same_item(ours, theirs) else OnTarget.OTHER_VECTORS
+    ends, ended = item["expires_at"], there["expires_at"]
+    if ends and ended and same_row(item, there, but="expires_at"):
+        # A read has prolonged its life on one side: the later end holds.
+        return OnTarget.OLDER if ends > ended else OnTarget.SAME
+    same_life = item["created_at"] == there["created_at"]
+    later = item["version"] > there["version"] and item["updated_at"] >= there["updated_at"]
+    return OnTarget.OLDER if same_life and later else OnTarget.OTHER
+
+
+def _same_item(ours: Item, theirs: Item) -> bool:
+    """Return whether two items and their vectors are the same, but for the counts of changes."""
+    return same_rows(ours[0], theirs[0]) and same_rows(ours[1], theirs[1], but="change")
+
+
+def _batches(page: Page) -> Any:
+    return batches(page, lambda row: row.stored, most_rows=BATCH_ROWS, most=BATCH_BYTES)
+
+
+def _values(rows: Sequence[Any]) -> list[Values]:
+    return [dict(row._mapping) for row in rows]
+
+
+def _log(head: Values) -> Log:
+    return Log(*(head[name] for name in Log._fields))
+
+
+def _item_binds(key: Values) -> dict[str, Any]:
+    return {f"k_{name}": key[name] for name in ITEM_KEY}
+
+
+def _name_of(row: Values) -> str:
+    """Name a log or an item for people."""
+    if "thread_id" in row:
+        return f"thread {row['thread_id']!r} in {row['namespace']}"
+    return f"item {row['key']!r} in {row['namespace']}"
+
+
+def _written_meanwhile(row: Values) -> Conflict:
+    """Return the error for what somebody wrote between the comparison and the copy of a row."""
+    name = _name_of(row)
+    return Conflict(
+        f"somebody wrote {name} on the target while it was copied; it was left as it is. "
+        "What was copied before it stays.",
+        current=name,
+    )
+
+
+def _not_as_written(table: str, row: Values) -> Corrupt:
+    return Corrupt(
+        f"the target does not give back what was written to {table}, of {_name_of(row)}; it was "
+        "not committed"
+    )
+
+
+# --- Statements ----------------------------------------------------------------------------------
+
+OWN_TENANT = "'~'"
+"""The tenant of what memalchemy keeps about the database itself, which is not copied."""
+
+_LISTED: Mapping[str, tuple[Table, tuple[str, ...]]] = {
+    "threads": (THREADS, NAMES),
+    "store_items": (ITEMS, ITEM_KEY),
+}
+_INSERTED: dict[str, Table] = {**LOG_ROWS, "threads": THREADS, "store_items": ITEMS}
+
+
+def _in_scope(table: Table, scope: str) -> ColumnElement[bool]:
+    """The rows to copy of a tenant or of all."""
+    of_tenant = table.c.tenant == bindparam("k_tenant")
+    if scope == "all":
+        of_tenant = table.c.tenant != literal_column(OWN_TENANT)
+    if table is not ITEMS:
+        return of_tenant
+    # Each database counts changes of its vectors itself, and registers the keys that it is written
+    # with.
+    own: list[ColumnElement[str]] = [
+        literal_column(f"'{name}'") for name in (COUNTERS, KEYS_NAMESPACE)
+    ]
+    return and_(of_tenant, *(table.c.namespace != name for name in own))
+
+
+@statement(scope=("tenant", "all"), after=(True, False))
+def list_heads(d: Dialect, scope: str, after: bool) -> Executable:
+    """Select a page of heads, tombstones included, in the order of their names."""
+    return _page(d, "threads", THREADS.c, scope, after)
+
+
+@statement(scope=("tenant", "all"), after=(True, False))
+def list_items(d: Dialect, scope: str, after: bool) -> Executable:
+    """Select a page of the keys of items, in their order."""
+    return _page(d, "store_items", [ITEMS.c[name] for name in ITEM_KEY], scope, after)
+
+
+def _page(d: Dialect, listed: str, columns: Any, scope: str, after: bool) -> Executable:
+    table, key = _LISTED[listed]
+    query = (
+        select(*columns)
+        .where(_in_scope(table, scope))
+        .order_by(*(table.c[name] for name in key))
+        .limit(bindparam("p_limit"))
+    )
+    # Of one tenant the rest of the key is compared, so that the index starts at the page.
+    compared = key[1:] if scope == "tenant" else key
+    return query.where(beyond(d, table, compared)) if after else query
+
+
+@statement(table=tuple(_LISTED), scope=("tenant", "all"))
+def count_rows(d: Dialect, table: str, scope: str) -> Executable:
+    """Count the logs or items to copy."""
+    listed, _ = _LISTED[table]
+    return select(func.count()).select_from(listed).where(_in_scope(listed, scope))
+
+
+@statement()
+def read_head(d: Dialect) -> Executable:
+    """Select the whole head of a log."""
+    return select(*THREADS.c).where(of_log(THREADS))
+
+
+@statement(table=tuple(LOG_ROWS))
+def read_rows(d: Dialect, table: str) -> Executable:
+    """Select the rows of a log behind one position and up to another, payloads too."""
+    rows = LOG_ROWS[table]
+    seq = rows.c.seq
+    return (
+        select(*rows.c)
+        .where(
+            of_log(rows),
+            seq > bindparam("p_after", type_=seq.type),
+            seq <= bindparam("p_until", type_=seq.type),
+        )
+        .order_by(seq)
+    )
+
+
+@statement()
+def read_item(d: Dialect) -> Executable:
+    """Select one item, whole."""
+    return select(*ITEMS.c).where(of_item(ITEMS))
+
+
+@statement(native=(True, False))
+def read_embeddings(d: Dialect, native: bool) -> Executable | None:
+    """Select the vectors of one item."""
+    if not native and not d.vectors.may_be_bytes:
+        return None
+    columns = [column for column in EMBEDDINGS.c if column.name != "vector"]
+    vector = d.vectors.readable(EMBEDDINGS.c.vector, native).label("vector")
+    key = (EMBEDDINGS.c[name] for name in ("field", "model", "part"))
+    return select(*columns, vector).where(of_item(EMBEDDINGS)).order_by(*key)
+
+
+@statement(table=tuple(_INSERTED))
+def insert_row(d: Dialect, table: str) -> Executable:
+    """Insert a row as it is in another database."""
+    return insert(_INSERTED[table]).values({c.name: bound(c, "p") for c in _INSERTED[table].c})
+
+
+@statement(native=(True, False))
+def insert_embedding(d: Dialect, native: bool) -> Executable | None:
+    """Insert a vector of an item."""
+    if not native and not d.vectors.may_be_bytes:
+        return None
+    values: dict[str, Any] = {c.name: bound(c, "p") for c in EMBEDDINGS.c}
+    return insert(EMBEDDINGS).values(values | {"vector": d.vectors.bind("p_vector", native)})

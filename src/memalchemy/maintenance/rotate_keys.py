@@ -1,0 +1,776 @@
+"""Key rotation: encrypt everything that is stored with the first key of a database.
+
+Rows are listed with the key that each is under. Batch by batch those under another key are read,
+opened, encrypted and written, while others read and write. A row is written only if it is still
+what was read, and it says itself under which key it is. So no progress is recorded, several
+rotations may run at once, and a killed one continues when it is run again. Positions, versions,
+times and epochs stay as they are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Integer,
+    Table,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal_column,
+    null,
+    select,
+    update,
+)
+
+from memalchemy.codec import encryption
+from memalchemy.codec.checksum import check_payload
+from memalchemy.codec.encryption import (
+    CODEC_SUFFIX,
+    OVERHEAD,
+    PREFIX_BYTES,
+    Keyring,
+    StoredPayload,
+)
+from memalchemy.codec.field_terms import OTHERS
+from memalchemy.codec.payloads import VALUE_CODEC, WRITES_CODEC, decode_payload, decode_writes
+from memalchemy.contracts import Progress
+from memalchemy.database import WRITE_ROWS, WRITE_STORED, Database, off_loop
+from memalchemy.database.key_registry import delete_key, read_registered_keys, register_key
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Conflict, Corrupt, KeyMissing
+from memalchemy.events import Event, operation
+from memalchemy.keys import decode_namespace
+from memalchemy.log.scan import ask, batches, scan
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
+from memalchemy.log.text_indexes import purge_all
+from memalchemy.search.scope import (
+    EMBEDDINGS,
+    INTERNAL_RANGE,
+    ITEM_KEY,
+    ITEMS,
+    is_listed,
+    key_lists,
+    not_internal,
+    of_item,
+)
+from memalchemy.statements import Program, beyond, program_of, statement
+
+__all__ = ["KeyUse", "PlainRow", "RotationReport", "rotate_keys"]
+
+PAGE = 1000
+"""The number of rows that are listed together."""
+
+BATCH_ROWS = 200
+"""The number of rows that are read, encrypted and written together, in one transaction."""
+
+NAMED_ROWS = 10_000
+"""The number of rows of each kind that a report names."""
+
+PASSES = 3
+"""The number of times that the tables are gone through: others may write with an older key."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyUse:
+    """The number of rows under one key.
+
+    Attributes:
+        key_id: an id, from which the key cannot be told; ``None`` stands for what is not encrypted.
+        state: ``first`` (the key that encrypts), ``given``, ``missing``, or ``plaintext``.
+        rows: rows of logs.
+        items: items of stores.
+    """
+
+    key_id: str | None
+    state: Literal["first", "given", "missing", "plaintext"]
+    rows: int
+    items: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRow:
+    """The place of a row or an item that was not encrypted.
+
+    A row of a log has a *thread_id* and a *position*, an item a *key*.
+    """
+
+    tenant: str
+    namespace: tuple[str, ...]
+    thread_id: str | None = None
+    position: int | None = None
+    key: str | None = None
+
+    def __str__(self) -> str:
+        path = "/".join(self.namespace)
+        if self.thread_id is None:
+            return f"item {self.key!r} in /{path} of tenant {self.tenant!r}"
+        return (
+            f"position {self.position} of thread {self.thread_id!r} in /{path} of tenant "
+            f"{self.tenant!r}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RotationReport:
+    """The result of `rotate_keys`.
+
+    In a tenant that is encrypted already, somebody else may have written what is not encrypted:
+    *adopted* and *refused* name such rows, the first `NAMED_ROWS` of each.
+
+    Attributes:
+        uses: the keys that are in use at the end.
+        rotated: the rows and items that were encrypted with the first key.
+        words: the rows and items with readable words or fields that they may not have. The words
+            were removed or, of a dry run, would be.
+        vectors: the readable vectors that may not be: removed or, of a dry run, found.
+        left: the rows and items that are not as they should be: their key is missing, they are
+            damaged or refused, or others wrote them meanwhile.
+        damaged: those of *left* that do not match their checksums.
+        adopted: rows that were encrypted or, of a dry run, would be, because of
+            *encrypt_plaintext*.
+        refused: rows that were left as they are.
+    """
+
+    uses: tuple[KeyUse, ...]
+    rotated: int
+    words: int
+    vectors: int
+    left: int
+    damaged: int
+    seconds: float
+    adopted: tuple[PlainRow, ...] = ()
+    refused: tuple[PlainRow, ...] = ()
+
+
+async def rotate_keys(
+    db: Database,
+    *,
+    all_tenants: bool = False,
+    drop_vectors: bool = False,
+    encrypt_plaintext: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[Progress], object] | None = None,
+) -> RotationReport:
+    """Encrypt what *db* holds of its tenant with the first of its keys.
+
+    A tenant that is not encrypted yet is encrypted. In one that is, rows that are not encrypted may
+    be forged: they are left as they are, and reported, unless *encrypt_plaintext* is given. Every
+    row is compared with its checksum first. Words and fields that *db* may not hold readable are
+    removed. Others may read and write meanwhile, if they have the new key among theirs. Each batch
+    of rows is one transaction; killed at any time, the rotation continues when it is run again.
+
+    Args:
+        all_tenants: every tenant's, not only that of *db*.
+        drop_vectors: remove vectors where they may not be held readable.
+        encrypt_plaintext: also encrypt what is not encrypted in a tenant that is. It is read as
+            genuine from then on, so see with *dry_run* first what it is. This is needed, too, where
+            an earlier run that began to encrypt a tenant was ended half way.
+        dry_run: change nothing; say what is under which key.
+        progress: called with rows done, and in all, as they were at the start.
+
+    Raises:
+        ValueError: *db* has no keys.
+        Conflict: there are vectors that may not be held, and *drop_vectors* is not given. Nothing
+            was changed.
+    """
+    if not db.keyring.encrypts:
+        raise ValueError("rotate_keys needs a Database with keys=[…]: the first is the new one")
+    tenant = None if all_tenants else db.tenant
+    with operation("rotation", tenant=tenant) as event:
+        rotation = KeyRotation(db, tenant, event, progress, encrypt_plaintext=encrypt_plaintext)
+        started = time.perf_counter()
+        report = await (rotation.survey() if dry_run else rotation.run(drop_vectors))
+        event.details["rotated"] = report.rotated
+    return replace(report, seconds=round(time.perf_counter() - started, 3))
+
+
+@dataclass(slots=True)
+class StoredCounts:
+    """The number of rows that are stored in each way.
+
+    Attributes:
+        rows: rows of logs by the bytes with which a payload under a key begins, ``None`` if it is
+            not encrypted.
+        items: items, in the same way.
+        due: rows and items to write anew.
+        words: rows and items with readable words or fields that they may not have.
+    """
+
+    rows: Counter[bytes | None] = field(default_factory=Counter)
+    items: Counter[bytes | None] = field(default_factory=Counter)
+    due: int = 0
+    words: int = 0
+
+
+class StoredRow(NamedTuple):
+    """A row as it was read.
+
+    Attributes:
+        listed: the row of `list_rows`.
+        key: the binds that identify it.
+        sealed: its codec, checksum and payload.
+    """
+
+    listed: Any
+    key: dict[str, Any]
+    sealed: StoredPayload
+
+
+class Change(NamedTuple):
+    """A row to write anew.
+
+    Attributes:
+        grows: the row was not encrypted, so the size of its checkpoint grows.
+        was_plain: the same, for items too.
+    """
+
+    statement: Executable
+    binds: dict[str, Any]
+    listed: Any
+    grows: bool
+    was_plain: bool
+
+
+class KeyRotation:
+    """Encrypt the rows of a tenant, or of all, with the first key."""
+
+    def __init__(
+        self,
+        db: Database,
+        tenant: str | None,
+        event: Event,
+        progress: Callable[[Progress], object] | None,
+        *,
+        encrypt_plaintext: bool,
+    ) -> None:
+        self.db = db
+        self.event = event
+        self._scope = "all" if tenant is None else "tenant"
+        self._binds: dict[str, Any] = {
+            "k_internal": INTERNAL_RANGE[0],
+            "k_internal_end": INTERNAL_RANGE[1],
+        }
+        if tenant is not None:
+            self._binds["k_tenant"] = tenant
+        self._encrypt_plaintext = encrypt_plaintext
+        self._progress = progress
+        self._done = self._total = 0
+        self._rotated = 0
+        self._damaged: set[tuple[Any, ...]] = set()
+        self._registered_before: dict[str, set[str]] = {}
+        """The ids of the keys that each encrypted tenant had before this run."""
+        self._registered: set[str] = set()
+        """The tenants whose first key this run has registered."""
+        # Dictionaries, because these keep the order and have each row once.
+        self._adopted: dict[PlainRow, None] = {}
+        self._refused: dict[PlainRow, None] = {}
+
+    async def survey(self) -> RotationReport:
+        """Say what is under which key; change nothing."""
+        await self._read_registered_keys()
+        counts = await self._count()
+        vectors = await self._count_forbidden_vectors()
+        if None in (*counts.rows, *counts.items):
+            for table in TABLES:
+                async for rows in self._list_due(table):
+                    _add_names(self._adopted, (row for row in rows if self._is_suspect(row)))
+        return self._report(counts, counts.words, vectors)
+
+    async def run(self, drop_vectors: bool) -> RotationReport:
+        """Encrypt everything with the first key."""
+        vectors = await self._count_forbidden_vectors()
+        if vectors and not drop_vectors:
+            raise Conflict(
+                f"there are {vectors:,} vectors, which say much about the texts they were made of; "
+                "nothing was changed. Remove them with drop_vectors=True (on the command line "
+                '--drop-vectors), or keep them readable: open the database with readable=("vectors"'
+                ",) (--readable vectors)."
+            )
+        await self._read_registered_keys()
+        counts = await self._count()
+        words, self._total = counts.words, counts.due
+        for _ in range(PASSES):
+            if not counts.due:
+                break
+            for table in TABLES:
+                await self._rotate_table(table)
+            counts = await self._count()
+        await self._unregister_unused_keys(counts)
+        if vectors:
+            dropping = partial(
+                program_of, delete_vectors(self.db.dialect, scope=self._scope), binds=self._binds
+            )
+            await self.db.run(dropping, WRITE_ROWS, event=self.event)
+        if words or vectors:
+            await self.db.run(partial(purge_all, self.db.dialect), WRITE_ROWS, event=self.event)
+        self._tell(self._total)
+        return self._report(counts, words, vectors)
+
+    # --- Which rows are due ------------------------------------------------------------------
+
+    async def _count(self) -> StoredCounts:
+        counts = StoredCounts()
+        for table in TABLES:
+            statement = count_rows(self.db.dialect, table=table, scope=self._scope)
+            by_key = counts.rows if table == "deltas" else counts.items
+            for row in await ask(self.db, statement, self._binds, event=self.event):
+                by_key[_leading(row)] += row.number
+                if self._is_due(row):
+                    counts.due += row.number
+                if self._has_forbidden_words(row):
+                    counts.words += row.number
+        return counts
+
+    async def _count_forbidden_vectors(self) -> int:
+        """Count the vectors, unless the keyring lets them be readable."""
+        if self.db.keyring.is_readable("vectors"):
+            return 0
+        statement = count_vectors(self.db.dialect, scope=self._scope)
+        rows = await ask(self.db, statement, self._binds, event=self.event)
+        return int(rows[0][0])
+
+    def _is_due(self, row: Any) -> bool:
+        """Return whether a row is to be written anew."""
+        return _leading(row) != self.db.keyring.prefix or self._has_forbidden_words(row)
+
+    def _has_forbidden_words(self, row: Any) -> bool:
+        keyring = self.db.keyring
+        return bool(
+            (row.has_words and not keyring.is_readable("text"))
+            or (row.has_fields and not keyring.is_readable("fields"))
+        )
+
+    def _is_suspect(self, row: Any) -> bool:
+        """Return whether a row is not encrypted in a tenant that was encrypted before this run."""
+        return row.begins is None and row.tenant in self._registered_before
+
+    def _may_encrypt_plaintext(self, tenant: str) -> bool:
+        keys = self._registered_before.get(tenant)
+        if keys is None:
+            return True
+        return self._encrypt_plaintext and not keys.isdisjoint(self.db.keyring.ids)
+
+    async def _list_due(self, table: str) -> AsyncGenerator[list[Any]]:
+        """Yield pages of the rows to write anew, in the order of their keys.
+
+        Notes the rows that may not be written because they may be forged.
+        """
+        pages = scan(
+            self.db,
+            lambda after: list_rows(self.db.dialect, table=table, scope=self._scope, after=after),
+            self._binds,
+            TABLES[table].key,
+            size=PAGE,
+            event=self.event,
+        )
+        async for page in pages:
+            due: list[Any] = []
+            refused: list[Any] = []
+            for row in page:
+                leading = _leading(row)
+                if not self._is_due(row):
+                    continue
+                if leading is None:
+                    (due if self._may_encrypt_plaintext(row.tenant) else refused).append(row)
+                elif self.db.keyring.has_key_of(leading):
+                    due.append(row)
+            _add_names(self._refused, refused)
+            yield due
+
+    # --- One table ---------------------------------------------------------------------------
+
+    async def _rotate_table(self, table: str) -> None:
+        """Write the due rows of a table anew, batch by batch."""
+        async for rows in self._list_due(table):
+            for batch in batches(rows, lambda row: row.stored, most_rows=BATCH_ROWS):
+                read = self._read_rows if table == "deltas" else self._read_items
+                stored = await read(batch)
+                size = sum(len(row.sealed.payload) for row in stored)
+                changes = await off_loop(size, partial(self._encrypt, table, stored))
+                await self._register({change.listed.tenant for change in changes})
+                await self._write(changes)
+                _add_names(
+                    self._adopted,
+                    (
+                        change.listed
+                        for change in changes
+                        if change.was_plain and change.listed.tenant in self._registered_before
+                    ),
+                )
+                self._rotated += len(changes)
+                self._tell(len(batch))
+
+    async def _read_rows(self, batch: Sequence[Any]) -> list[StoredRow]:
+        """Read the listed rows of logs with their payloads."""
+        found: list[StoredRow] = []
+        for log_id, rows in groupby(batch, lambda row: row.log_id):
+            listed = {row.seq: row for row in rows}
+            of_this_log = {"k_log_id": log_id}
+            binds = of_this_log | {"p_low": min(listed), "p_high": max(listed)}
+            statement = read_payloads(self.db.dialect)
+            for row in await ask(self.db, statement, binds, event=self.event):
+                if row.seq in listed:
+                    sealed = StoredPayload(row.codec, row.checksum, bytes(row.payload))
+                    key = of_this_log | {"p_seq": row.seq}
+                    found.append(StoredRow(listed[row.seq], key, sealed))
+        return found
+
+    async def _read_items(self, batch: Sequence[Any]) -> list[StoredRow]:
+        """Read the listed items with their values."""
+        found: dict[tuple[str, str, str], StoredRow] = {}
+        d = self.db.dialect
+        for tenant, rows in groupby(batch, lambda row: row.tenant):
+            listed = {(row.namespace, row.key): row for row in rows}
+            for binds in key_lists(d, listed):
+                binds = {"k_tenant": tenant} | binds
+                for row in await ask(self.db, read_values(d), binds, event=self.event):
+                    sealed = StoredPayload(row.codec, row.checksum, bytes(row.value))
+                    key = {"k_tenant": tenant, "k_namespace": row.namespace, "k_key": row.key}
+                    key["p_version"] = row.version
+                    name = row.namespace, row.key
+                    found[tenant, *name] = StoredRow(listed[name], key, sealed)
+        # Every process writes in one order: so two rotations do not deadlock.
+        order = [(row.tenant, row.namespace, row.key) for row in batch]
+        return [found[name] for name in order if name in found]
+
+    def _encrypt(self, table: str, rows: Sequence[StoredRow]) -> list[Change]:
+        """Return the changes that write *rows* under the first key; damaged rows have none."""
+        changes: list[Change] = []
+        for row in rows:
+            # Looked at again, because a row may have been replaced since it was listed.
+            was_plain = not encryption.is_encrypted(row.sealed.codec)
+            if was_plain and not self._may_encrypt_plaintext(row.listed.tenant):
+                _add_names(self._refused, [row.listed])
+                continue
+            try:
+                new = _under_first_key(self.db.keyring, row.sealed)
+            except (Corrupt, KeyMissing):
+                self._damaged.add((table, *row.key.values()))
+                continue
+            binds = row.key | {
+                "p_was_codec": row.sealed.codec,
+                "p_was_checksum": row.sealed.checksum,
+                "p_codec": new.codec,
+                "p_checksum": new.checksum,
+                TABLES[table].payload_bind: new.payload,
+                "p_field_terms": OTHERS,
+            }
+            grows = was_plain and table == "deltas"
+            statement = self._statement(table, row.listed)
+            changes.append(Change(statement, binds, row.listed, grows, was_plain))
+        return changes
+
+    def _statement(self, table: str, listed: Any) -> Executable:
+        """Return the statement that writes a row anew, without words that it may not have."""
+        d, keyring = self.db.dialect, self.db.keyring
+        words = "dropped" if listed.has_words and not keyring.is_readable("text") else "kept"
+        if table == "deltas":
+            return reseal_delta(d, words=words)
+        fields = "dropped" if listed.has_fields and not keyring.is_readable("fields") else "kept"
+        return reseal_item(d, words=words, fields=fields)
+
+    async def _write(self, changes: Sequence[Change]) -> None:
+        """Write rows anew in one transaction, those that are still what was read."""
+
+        def program() -> Program[None]:
+            for (rewrite, grows), alike in groupby(
+                changes, lambda change: (change.statement, change.grows)
+            ):
+                binds = [change.binds for change in alike]
+                if not grows:
+                    yield rewrite, binds if len(binds) > 1 else binds[0]
+                    continue
+                for one in binds:
+                    # The row is locked from here on, so its size grows once, whoever else writes.
+                    if (yield rewrite, one).touched:
+                        yield grow_size(self.db.dialect), one
+
+        if changes:
+            await self.db.run(program, WRITE_STORED, event=self.event)
+
+    # --- The registry of keys ----------------------------------------------------------------
+
+    async def _read_registered_keys(self) -> None:
+        """Note which tenants are encrypted, before this run encrypts any."""
+        for row in await self._registered_keys():
+            self._registered_before.setdefault(row.tenant, set()).add(row.key)
+
+    async def _register(self, tenants: set[str]) -> None:
+        """Register the first key of tenants, before anything of them is under it."""
+        first = self.db.keyring.first_id
+        assert first is not None
+        for tenant in sorted(tenants - self._registered):
+            await self.db.run(partial(register_key, self.db.dialect, tenant, first), WRITE_ROWS)
+            self._registered.add(tenant)
+
+    async def _unregister_unused_keys(self, counts: StoredCounts) -> None:
+        """Unregister the keys that nothing is under: a process that has no other may not write."""
+        used = {encryption.key_id(one) for one in (*counts.rows, *counts.items) if one is not None}
+        first = self.db.keyring.first_id
+        if first in used and self._scope == "tenant":
+            await self._register({self.db.tenant})
+        unused = [
+            {"k_tenant": row.tenant, "k_key": row.key}
+            for row in await self._registered_keys()
+            if row.key not in used and row.key != first
+        ]
+
+        def program() -> Program[None]:
+            for binds in unused:
+                yield delete_key(self.db.dialect), binds
+
+        if unused:
+            await self.db.run(program, WRITE_ROWS, event=self.event)
+
+    async def _registered_keys(self) -> Sequence[Any]:
+        statement = read_registered_keys(self.db.dialect, scope=self._scope)
+        return await ask(self.db, statement, self._binds, event=self.event)
+
+    # --- Report ------------------------------------------------------------------------------
+
+    def _report(self, counts: StoredCounts, words: int, vectors: int) -> RotationReport:
+        keyring = self.db.keyring
+        uses = []
+        for leading in sorted({*counts.rows, *counts.items}, key=lambda one: one or b""):
+            state: Literal["first", "given", "missing", "plaintext"] = "missing"
+            if leading is None:
+                state = "plaintext"
+            elif leading == keyring.prefix:
+                state = "first"
+            elif keyring.has_key_of(leading):
+                state = "given"
+            key_id = None if leading is None else encryption.key_id(leading)
+            uses.append(KeyUse(key_id, state, counts.rows[leading], counts.items[leading]))
+        return RotationReport(
+            tuple(uses),
+            self._rotated,
+            words,
+            vectors,
+            left=counts.due,
+            damaged=len(self._damaged),
+            seconds=0.0,
+            adopted=tuple(self._adopted),
+            refused=tuple(self._refused),
+        )
+
+    def _tell(self, more: int) -> None:
+        self._done = min(self._done + more, self._total)
+        if self._progress is not None:
+            self._progress(Progress(self._done, self._total))
+
+
+def _leading(row: Any) -> bytes | None:
+    """Return the bytes with which the payload of an encrypted row begins: they name its key."""
+    return None if row.begins is None else bytes(row.begins)
+
+
+def _under_first_key(keyring: Keyring, stored: StoredPayload) -> StoredPayload:
+    """Encrypt a payload with the first key; one that is not encrypted is checked first."""
+    if encryption.is_encrypted(stored.codec):
+        stored = keyring.decrypt(*stored)
+    elif stored.codec == VALUE_CODEC:
+        decode_payload(stored.payload, stored.checksum, stored.codec)
+    elif stored.codec == WRITES_CODEC:
+        decode_writes(stored.payload, stored.checksum, stored.codec)
+    else:
+        check_payload(stored.payload, stored.checksum)
+    return keyring.encrypt(*stored)
+
+
+def _add_names(names: dict[PlainRow, None], listed: Iterable[Any]) -> None:
+    """Add the names of rows of `list_rows` until there are `NAMED_ROWS`."""
+    for row in listed:
+        if len(names) == NAMED_ROWS:
+            return
+        columns: Mapping[str, Any] = row._mapping
+        # A row of a log without a head has no thread and no namespace.
+        name = PlainRow(
+            row.tenant,
+            decode_namespace(row.namespace or "/"),
+            thread_id=columns.get("thread_id"),
+            position=columns.get("seq"),
+            key=columns.get("key"),
+        )
+        names[name] = None
+
+
+# --- Statements ----------------------------------------------------------------------------------
+
+
+class Rotated(NamedTuple):
+    """A table whose rows are encrypted."""
+
+    table: Table
+    key: tuple[str, ...]
+    payload_bind: str
+
+
+TABLES = {
+    "deltas": Rotated(DELTAS, ("log_id", "seq"), "p_payload"),
+    "store_items": Rotated(ITEMS, ITEM_KEY, "p_value"),
+}
+SCOPES = ("tenant", "all")
+WORDS = ("kept", "dropped")
+
+
+def _in_scope(table: Table, scope: str) -> ColumnElement[bool]:
+    """The rows of a tenant or of all, without those that memalchemy keeps for itself."""
+    if scope == "tenant":
+        of_tenant = table.c.tenant == bindparam("k_tenant", type_=table.c.tenant.type)
+    else:
+        of_tenant = table.c.tenant != literal_column("'~'")
+    return and_(of_tenant, not_internal(table)) if table is ITEMS else of_tenant
+
+
+def _payload(table: Table) -> Any:
+    return table.c.payload if table is DELTAS else table.c.value
+
+
+def _state(d: Dialect, table: Table) -> list[Any]:
+    """Columns that say how a row is stored.
+
+    They are its ``codec``; of an encrypted one the bytes that it ``begins`` with; whether it
+    ``has_words`` and ``has_fields`` that the database can read.
+    """
+    yes, no = literal_column("1", Integer), literal_column("0", Integer)
+    is_encrypted = table.c.codec.like(literal_column(f"'%{CODEC_SUFFIX}'"))
+    fields: ColumnElement[Any] = no
+    if table is ITEMS:
+        # Oracle cannot compare such a text for equality. A field's word is longer than OTHERS.
+        longer = d.statements.byte_length(ITEMS.c.field_terms) > literal_column(
+            str(len(OTHERS)), Integer
+        )
+        fields = case((and_(ITEMS.c.field_terms.is_not(None), longer), yes), else_=no)
+    return [
+        table.c.codec.label("codec"),
+        case((is_encrypted, d.statements.leading_bytes(_payload(table), PREFIX_BYTES))).label(
+            "begins"
+        ),
+        case((table.c.search_text.is_not(None), yes), else_=no).label("has_words"),
+        fields.label("has_fields"),
+    ]
+
+
+@statement(table=tuple(TABLES), scope=SCOPES)
+def count_rows(d: Dialect, table: str, scope: str) -> Executable:
+    """Count the rows that are stored in each way."""
+    source = TABLES[table].table
+    inner = select(*_state(d, source)).where(_in_scope(source, scope)).subquery("stored")
+    columns = list(inner.c)
+    return select(*columns, func.count().label("number")).group_by(*columns)
+
+
+@statement(table=tuple(TABLES), scope=SCOPES, after=(True, False))
+def list_rows(d: Dialect, table: str, scope: str, after: bool) -> Executable:
+    """Select a page of rows in the order of their keys: how each is stored, and its bytes."""
+    source, key, _ = TABLES[table]
+    names: list[Any] = [source.c.tenant]
+    rows: Any = source
+    if source is DELTAS:
+        names += [THREADS.c.thread_id, THREADS.c.namespace]
+        rows = source.outerjoin(THREADS, same_log(THREADS, source))
+    query = (
+        select(
+            *(source.c[name] for name in key if name != "tenant"),
+            *names,
+            *_state(d, source),
+            d.statements.byte_length(_payload(source)).label("stored"),
+        )
+        .select_from(rows)
+        .where(_in_scope(source, scope))
+        .order_by(*(source.c[name] for name in key))
+        .limit(bindparam("p_limit"))
+    )
+    compared = key[1:] if scope == "tenant" and key[0] == "tenant" else key
+    return query.where(beyond(d, source, compared)) if after else query
+
+
+@statement()
+def read_payloads(d: Dialect) -> Executable:
+    """Select the payloads of a range of positions of a log."""
+    seq = DELTAS.c.seq
+    return (
+        select(seq, DELTAS.c.codec, DELTAS.c.checksum, DELTAS.c.payload)
+        .where(of_log(DELTAS))
+        .where(
+            seq >= bindparam("p_low", type_=seq.type), seq <= bindparam("p_high", type_=seq.type)
+        )
+        .order_by(seq)
+    )
+
+
+@statement()
+def read_values(d: Dialect) -> Executable:
+    """Select the values of the items of a tenant that ``p_keys`` lists, expired ones too."""
+    columns = ("tenant", "namespace", "key", "version", "codec", "checksum", "value")
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    return select(*(ITEMS.c[name] for name in columns)).where(tenant, is_listed(d, ITEMS))
+
+
+def _is_as_read(table: Table) -> list[ColumnElement[bool]]:
+    return [
+        table.c[name] == bindparam(f"p_was_{name}", type_=table.c[name].type)
+        for name in ("codec", "checksum")
+    ]
+
+
+def _new_values(table: Table, payload: str, words: str) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        name: bindparam(f"p_{name}", type_=table.c[name].type)
+        for name in ("codec", "checksum", payload)
+    }
+    return values if words == "kept" else values | {"search_text": null()}
+
+
+@statement(words=WORDS)
+def reseal_delta(d: Dialect, words: str) -> Executable:
+    """Store a row of a log under another key, if it is still what was read."""
+    seq = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
+    unchanged = update(DELTAS).where(of_log(DELTAS), seq, *_is_as_read(DELTAS))
+    return unchanged.values(_new_values(DELTAS, "payload", words))
+
+
+@statement()
+def grow_size(d: Dialect) -> Executable:
+    """Add what encryption adds to the size of a checkpoint."""
+    more = literal_column(str(OVERHEAD), Integer)
+    return (
+        update(CHECKPOINTS)
+        .where(
+            of_log(CHECKPOINTS), CHECKPOINTS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
+        )
+        .values(stored_size=CHECKPOINTS.c.stored_size + more)
+    )
+
+
+@statement(words=WORDS, fields=WORDS)
+def reseal_item(d: Dialect, words: str, fields: str) -> Executable:
+    """Store an item under another key, if it is still what was read; its version stays."""
+    version = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
+    values = _new_values(ITEMS, "value", words)
+    if fields == "dropped":
+        values["field_terms"] = bindparam("p_field_terms", type_=ITEMS.c.field_terms.type)
+    return update(ITEMS).where(of_item(ITEMS), version, *_is_as_read(ITEMS)).values(values)
+
+
+@statement(scope=SCOPES)
+def count_vectors(d: Dialect, scope: str) -> Executable:
+    """Count the vectors."""
+    return select(func.count()).select_from(EMBEDDINGS).where(_in_scope(EMBEDDINGS, scope))
+
+
+@statement(scope=SCOPES)
+def delete_vectors(d: Dialect, scope: str) -> Executable:
+    """Remove all vectors."""
+    return delete(EMBEDDINGS).where(_in_scope(EMBEDDINGS, scope))

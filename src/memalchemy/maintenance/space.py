@@ -1,0 +1,510 @@
+"""Disk space: `measure` says what takes it, `reclaim` gives back what deleted rows have left.
+
+Both work on what is stored, without decoding it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from sqlalchemy import (
+    Executable,
+    Table,
+    and_,
+    bindparam,
+    case,
+    distinct,
+    func,
+    not_,
+    or_,
+    select,
+)
+
+from memalchemy.contracts import Advice, Progress
+from memalchemy.database import MAINTENANCE, Database
+from memalchemy.database.sqlite_shrink import file_pages, file_step, pause_for_others, shrink_file
+from memalchemy.dialects import TEXT_INDEXES, Dialect
+from memalchemy.errors import CapabilityMissing
+from memalchemy.events import Event, operation
+from memalchemy.keys import decode_namespace
+from memalchemy.log.entries import has_anything
+from memalchemy.log.scan import ask
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, live, same_log, words
+from memalchemy.schema import Base
+from memalchemy.search.scope import EMBEDDINGS, INTERNAL_RANGE, ITEMS, live_item
+from memalchemy.statements import Program, program_of, statement
+
+__all__ = ["Advice", "Kind", "Piece", "Reclaimed", "Share", "Space", "measure", "reclaim"]
+
+TABLES: dict[str, Table] = dict(Base.metadata.tables)
+
+TEXT_INDEX_PREFIXES = (*TEXT_INDEXES, "ix_deltas_search_text", "ix_store_items_search")
+"""The names of text indexes, with which the names of their parts begin."""
+
+VECTOR_NUMBER_BYTES = 4
+
+ITEM_KINDS = ("item", "item text", "vector")
+"""The kinds of rows that are no part of a log."""
+
+DEAD_SHARE = 0.1
+"""The share of dead rows from which on shrinking the file of a table is worth its lock."""
+
+
+# --- Measure -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A table or index of the database, with the rows of all tenants.
+
+    Attributes:
+        owner: the table that it is, or is an index of.
+        kind: ``table``, ``index`` or ``text index``.
+    """
+
+    name: str
+    owner: str
+    kind: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The rows of one kind that a tenant has.
+
+    Attributes:
+        name: of logs ``snapshot``, ``delta``, ``entry`` or ``write``, and ``search text``, which is
+            kept beside any of them; of stores ``item``, ``item text`` (the words by which items are
+            found) or ``vector``.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The payloads and the search text of one log of a tenant."""
+
+    thread_id: str
+    namespace: tuple[str, ...]
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The space that a tenant takes, and that the whole database takes.
+
+    Attributes:
+        items: the items of its stores that have not expired.
+        raw_bytes: the bytes that its live states would take if each was stored whole.
+        stored_bytes: the bytes that are stored of them.
+        kinds: the tenant's rows by kind.
+        largest: the tenant's largest logs, the largest first.
+        logs: the number of the tenant's logs.
+        pieces: the tables and indexes of the database, the largest first; empty where the database
+            does not say.
+        estimated: whether *pieces* are estimated from the lengths of values, because the database
+            does not count its pages.
+        free_bytes: the empty pages of the file; ``None`` on a server.
+        file_bytes: the size of the file; ``None`` on a server.
+    """
+
+    threads: int
+    checkpoints: int
+    full_checkpoints: int
+    items: int
+    raw_bytes: int
+    stored_bytes: int
+    kinds: tuple[Kind, ...]
+    largest: tuple[Share, ...]
+    logs: int
+    pieces: tuple[Piece, ...]
+    estimated: bool
+    free_bytes: int | None
+    file_bytes: int | None
+
+    @property
+    def content_bytes(self) -> int:
+        """Payloads, values, vectors and search text of the tenant."""
+        return sum(kind.bytes for kind in self.kinds)
+
+    @property
+    def rest_bytes(self) -> int:
+        """Bytes of the logs that are not among the largest."""
+        logs = sum(kind.bytes for kind in self.kinds if kind.name not in ITEM_KINDS)
+        return logs - sum(share.bytes for share in self.largest)
+
+
+async def measure(db: Database, *, largest: int = 10) -> Space:
+    """Measure the space that the tenant of *db* takes, and its whole database.
+
+    Reads the lengths of all rows and no payload, with at most nine queries, whatever the number of
+    threads.
+
+    Args:
+        largest: the number of logs to name, 1 to 1000.
+    """
+    if not 1 <= largest <= 1000:
+        raise ValueError(f"largest is 1 to 1000, not {largest}")
+    binds = {"k_tenant": db.tenant, "p_now": datetime.now(UTC), "p_limit": largest}
+    own_items = {"p_internal": INTERNAL_RANGE[0], "p_internal_end": INTERNAL_RANGE[1]}
+    d = db.dialect
+    threads = await ask(db, count_threads(d), binds)
+    (checkpoints,) = await ask(db, measure_checkpoints(d), binds)
+    kinds = await ask(db, measure_kinds(d), binds)
+    logs = await ask(db, measure_logs(d), binds)
+    (items,) = await ask(db, measure_items(d), binds | own_items)
+    (vectors,) = await ask(db, measure_vectors(d), binds)
+    pieces, estimated = await _measure_pieces(db)
+    pages = await ask(db, file_pages(d), {}) if d.maintenance.step("pages") is not None else None
+    return Space(
+        threads=threads[0][0],
+        checkpoints=checkpoints.checkpoints,
+        full_checkpoints=int(checkpoints.whole),
+        items=int(items.live),
+        raw_bytes=int(checkpoints.raw_bytes),
+        stored_bytes=int(checkpoints.stored_bytes),
+        kinds=tuple(_kinds(kinds, items, vectors)),
+        largest=tuple(
+            Share(row.thread_id, decode_namespace(row.namespace), row.entries, int(row.held))
+            for row in logs
+        ),
+        logs=logs[0].logs if logs else 0,
+        pieces=pieces,
+        estimated=estimated,
+        free_bytes=None if pages is None else pages[0].freelist_count * pages[0].page_size,
+        file_bytes=db.file_bytes,
+    )
+
+
+def _kinds(log_kinds: Any, items: Any, vectors: Any) -> Iterator[Kind]:
+    for row in log_kinds:
+        yield Kind(row.kind, row.entries, int(row.payload_bytes))
+    for name, rows, held in (
+        (
+            "search text",
+            sum(row.texts for row in log_kinds),
+            sum(int(row.text_bytes) for row in log_kinds),
+        ),
+        ("item", items.entries, items.value_bytes),
+        ("item text", items.texts, items.text_bytes),
+        ("vector", vectors.entries, VECTOR_NUMBER_BYTES * int(vectors.numbers)),
+    ):
+        if rows:
+            yield Kind(name, int(rows), int(held))
+
+
+async def _measure_pieces(db: Database) -> tuple[tuple[Piece, ...], bool]:
+    """Return the tables and indexes, and whether their sizes are estimated."""
+    d = db.dialect
+    exact = d.maintenance.counts_pages() is None or bool((await ask(db, counts_pages(d), {}))[0][0])
+    rows = await ask(db, sizes(d, exact=exact), {"p_schema": db.schema})
+    pieces = sorted(map(_piece, rows), key=lambda piece: (-piece.bytes, piece.name))
+    return tuple(pieces), not exact
+
+
+def _piece(row: Any) -> Piece:
+    kind = "text index" if row.name.startswith(TEXT_INDEX_PREFIXES) else row.kind
+    owner = row.owner
+    for index, table in TEXT_INDEXES.items():
+        owner = table if row.name.startswith(index) else owner
+    return Piece(row.name, owner, kind, int(row.bytes))
+
+
+# --- Reclaim -------------------------------------------------------------------------------------
+
+ProgressCallback = Callable[[Progress], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """The result of `reclaim`.
+
+    Attributes:
+        before: bytes of the file, or of the tables with their indexes, before; ``None`` where the
+            database does not say.
+        after: the same afterwards.
+        advice: what is left to do by hand.
+    """
+
+    before: int | None
+    after: int | None
+    advice: tuple[Advice, ...]
+
+
+async def reclaim(
+    db: Database, *, full: bool = False, progress: ProgressCallback | None = None
+) -> Reclaimed:
+    """Give the space of deleted rows back, of all tenants. Deletes nothing.
+
+    SQLite: words of deleted rows are merged out of the text indexes, free pages are given back step
+    by step, and the write-ahead log is emptied. A file that was not made by memalchemy shrinks only
+    with *full*, which rewrites it: that needs as much room again, and writers wait meanwhile.
+
+    PostgreSQL: VACUUM (ANALYZE), which frees space for new rows, and gives back what is free at the
+    end of a table. *full* gives all back, and locks each table meanwhile.
+
+    Oracle: advice only.
+
+    Args:
+        progress: called after every step with pages or tables as its ``done`` and ``total``.
+    """
+    with operation("database.reclaim") as event:
+        if db.dialect.maintenance.step("pages") is not None:
+            result = await _reclaim_file(db, full, progress, event)
+        elif db.dialect.maintenance.step("tables") is not None:
+            result = await _reclaim_tables(db, full, progress, event)
+        else:
+            result = await _advise(db, full)
+        event.details |= {"before": result.before, "after": result.after}
+    return result
+
+
+async def _reclaim_file(
+    db: Database, full: bool, progress: ProgressCallback | None, event: Event
+) -> Reclaimed:
+    d, before = db.dialect, db.file_bytes
+    if before is None:
+        why = "this is not a file that memalchemy opened: it is in memory, or of a host's engine"
+        return Reclaimed(None, None, (Advice(why),))
+    for index in TEXT_INDEXES:
+        await _merge_text_index(db, index, event)
+    if full:
+        # auto_vacuum takes effect with the VACUUM that follows it.
+        rewrite = partial(program_of, file_step(d, what="incremental"), file_step(d, what="whole"))
+        await db.run(rewrite, MAINTENANCE)
+    advice = await shrink_file(db, event, progress)
+    return Reclaimed(before, db.file_bytes, tuple(advice))
+
+
+async def _merge_text_index(db: Database, index: str, event: Event) -> None:
+    """Merge a whole text index step by step, which removes the words of deleted rows."""
+    d = db.dialect
+
+    def merge(verb: str) -> Program[int]:
+        (before,) = yield merge_step(d, what="changes"), None
+        yield merge_step(d, what=f"{verb} {index}"), None
+        (after,) = yield merge_step(d, what="changes"), None
+        return int(after.changes - before.changes)
+
+    verb = "start"
+    while True:
+        started = time.perf_counter()
+        # Fewer than two changes mean that there was nothing left to merge.
+        if await db.run(partial(merge, verb), MAINTENANCE, event=event) < 2:
+            return
+        verb = "merge"
+        await pause_for_others(started)
+
+
+async def _reclaim_tables(
+    db: Database, full: bool, progress: ProgressCallback | None, event: Event
+) -> Reclaimed:
+    d = db.dialect
+    before = await _read_tables(db, event)
+    advice: list[Advice] = []
+    for number, (name, table) in enumerate(before.items(), 1):
+        commands = tuple(d.maintenance.shrink_commands(name, db.schema, full))
+        if not table.owned:
+            why = f"only its owner may vacuum {name}: {table.dead:,} dead rows, {table.live:,} live"
+            advice.append(Advice(why, commands, name, table.dead))
+            continue
+        try:
+            vacuum = partial(program_of, vacuum_table(d, table=name, full=full))
+            await db.run(vacuum, MAINTENANCE, event=event)
+        except CapabilityMissing as error:
+            advice.append(Advice(str(error), commands, name, table.dead))
+        if progress is not None:
+            progress(Progress(number, len(before)))
+    after = await _read_tables(db, event)
+    vacuumed = before.keys() - {one.table for one in advice}
+    for name in sorted(vacuumed & after.keys()):
+        advice += _advice_after_vacuum(d, db.schema, before[name], after[name], full)
+    return Reclaimed(_total_bytes(before), _total_bytes(after), tuple(advice))
+
+
+def _advice_after_vacuum(
+    d: Dialect, schema: str | None, before: Any, after: Any, full: bool
+) -> list[Advice]:
+    """Say what a vacuum has left of a table, and how to have it too."""
+    if after.dead and after.dead >= before.dead:
+        why = f"{after.name} still has {after.dead:,} dead rows: an open transaction may see them"
+        commands = tuple(d.maintenance.shrink_commands(after.name, schema, full))
+        return [Advice(why, commands, after.name, after.dead)]
+    many_were_dead = before.dead > DEAD_SHARE * (before.live + before.dead)
+    if not full and many_were_dead and after.bytes > (1 - DEAD_SHARE) * before.bytes:
+        why = (
+            f"{before.dead:,} dead rows of {after.name} made room for new ones; its file shrinks "
+            "only when it is rewritten, which locks it meanwhile"
+        )
+        commands = tuple(d.maintenance.shrink_commands(after.name, schema, True))
+        return [Advice(why, commands, after.name, after.dead)]
+    return []
+
+
+async def _read_tables(db: Database, event: Event) -> dict[str, Any]:
+    rows = await ask(db, read_tables(db.dialect), {"p_schema": db.schema}, event=event)
+    return {row.name: row for row in rows}
+
+
+def _total_bytes(tables: dict[str, Any]) -> int:
+    return sum(int(table.bytes) for table in tables.values())
+
+
+async def _advise(db: Database, full: bool) -> Reclaimed:
+    """Name the commands for a database that an application cannot shrink."""
+    rows = await ask(db, sizes(db.dialect, exact=True), {"p_schema": db.schema})
+    total = sum(int(row.bytes) for row in rows) if rows else None
+    advice = tuple(
+        Advice(f"to shrink {name}, its owner runs", tuple(commands), name)
+        for name in TABLES
+        if (commands := db.dialect.maintenance.shrink_commands(name, db.schema, full))
+    )
+    return Reclaimed(total, total, advice)
+
+
+# --- Statements ----------------------------------------------------------------------------------
+
+
+@statement()
+def count_threads(d: Dialect) -> Executable:
+    """Count the live threads of a tenant that have a checkpoint or an entry."""
+    return select(func.count(distinct(THREADS.c.thread_id))).where(
+        THREADS.c.tenant == bindparam("k_tenant"), live(), has_anything()
+    )
+
+
+@statement()
+def measure_checkpoints(d: Dialect) -> Executable:
+    """Sum the sizes of a tenant's live checkpoints."""
+    snapshots = case((DELTAS.c.kind.in_(words("snapshot")), 1), else_=0)
+    return (
+        select(
+            func.count().label("checkpoints"),
+            func.coalesce(func.sum(snapshots), 0).label("whole"),
+            func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0).label("raw_bytes"),
+            func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0).label("stored_bytes"),
+        )
+        .select_from(CHECKPOINTS)
+        .join(DELTAS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
+        .join(THREADS, same_log(THREADS, CHECKPOINTS))
+        .where(CHECKPOINTS.c.tenant == bindparam("k_tenant"), live())
+    )
+
+
+def _lengths(d: Dialect) -> tuple[Any, Any]:
+    """Return the sums of the bytes of payloads and of search text."""
+    payload = func.sum(d.statements.byte_length(DELTAS.c.payload))
+    return payload, func.coalesce(func.sum(d.statements.byte_length(DELTAS.c.search_text)), 0)
+
+
+@statement()
+def measure_kinds(d: Dialect) -> Executable:
+    """Sum the sizes of a tenant's rows of logs by kind."""
+    payload, text = _lengths(d)
+    return (
+        select(
+            DELTAS.c.kind,
+            func.count().label("entries"),
+            payload.label("payload_bytes"),
+            func.count(DELTAS.c.search_text).label("texts"),
+            text.label("text_bytes"),
+        )
+        .where(DELTAS.c.tenant == bindparam("k_tenant"))
+        .group_by(DELTAS.c.kind)
+        .order_by(DELTAS.c.kind)
+    )
+
+
+@statement()
+def measure_logs(d: Dialect) -> Executable:
+    """Select the largest logs of a tenant, and the number of its logs."""
+    payload, text = _lengths(d)
+    held = (
+        select(DELTAS.c.log_id, func.count().label("entries"), (payload + text).label("held"))
+        .where(DELTAS.c.tenant == bindparam("k_tenant"))
+        .group_by(DELTAS.c.log_id)
+        .subquery("held")
+    )
+    names = (THREADS.c.thread_id, THREADS.c.namespace)
+    return (
+        select(*names, held.c.entries, held.c.held, func.count().over().label("logs"))
+        .join(THREADS, same_log(THREADS, held))
+        .order_by(held.c.held.desc(), *names)
+        .limit(bindparam("p_limit"))
+    )
+
+
+@statement()
+def measure_items(d: Dialect) -> Executable:
+    """Sum the sizes of a tenant's items, without those that memalchemy keeps for itself."""
+    own = and_(
+        ITEMS.c.namespace >= _path("p_internal"), ITEMS.c.namespace < _path("p_internal_end")
+    )
+    text = func.coalesce(func.sum(d.statements.byte_length(ITEMS.c.search_text)), 0)
+    fields = func.coalesce(func.sum(d.statements.byte_length(ITEMS.c.field_terms)), 0)
+    has_text = or_(ITEMS.c.search_text.is_not(None), ITEMS.c.field_terms.is_not(None))
+    return select(
+        func.count().label("entries"),
+        func.coalesce(func.sum(case((live_item(), 1), else_=0)), 0).label("live"),
+        func.coalesce(func.sum(d.statements.byte_length(ITEMS.c.value)), 0).label("value_bytes"),
+        func.coalesce(func.sum(case((has_text, 1), else_=0)), 0).label("texts"),
+        (text + fields).label("text_bytes"),
+    ).where(ITEMS.c.tenant == bindparam("k_tenant"), not_(own))
+
+
+def _path(name: str) -> Any:
+    return bindparam(name, type_=ITEMS.c.namespace.type)
+
+
+@statement()
+def measure_vectors(d: Dialect) -> Executable:
+    """Count a tenant's vectors and the numbers in them."""
+    numbers = func.coalesce(func.sum(EMBEDDINGS.c.dimensions), 0).label("numbers")
+    return select(func.count().label("entries"), numbers).where(
+        EMBEDDINGS.c.tenant == bindparam("k_tenant")
+    )
+
+
+@statement()
+def counts_pages(d: Dialect) -> Executable | None:
+    """Select a number that is zero where the database does not count the pages of its tables."""
+    return d.maintenance.counts_pages()
+
+
+@statement(exact=(True, False))
+def sizes(d: Dialect, exact: bool) -> Executable | None:
+    """Select the sizes of tables and indexes, as the database counts them or estimated."""
+    return d.maintenance.sizes(exact)
+
+
+MERGE_STEPS = (
+    "changes",
+    *(f"{verb} {index}" for verb in ("start", "merge") for index in TEXT_INDEXES),
+)
+
+
+@statement(what=MERGE_STEPS)
+def merge_step(d: Dialect, what: str) -> Executable | None:
+    """Step of merging a text index: count changes; merge some of its segments."""
+    return d.maintenance.step(what)
+
+
+@statement()
+def read_tables(d: Dialect) -> Executable | None:
+    """Select live and dead rows of the tables, their bytes, and whether the role owns them."""
+    return d.maintenance.step("tables")
+
+
+@statement(table=tuple(TABLES), full=(True, False))
+def vacuum_table(d: Dialect, table: str, full: bool) -> Executable | None:
+    """VACUUM of one table."""
+    return d.maintenance.vacuum(TABLES[table], full)

@@ -1,0 +1,238 @@
+"""The report of `verify`: its findings, the meaning of their codes, and its counts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Protocol
+
+from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, NotEncrypted
+
+CODES = {
+    "storage": "the database itself finds its file damaged",
+    "unreadable": "rows cannot be read at all",
+    "orphan": "rows of a log whose head is gone, or vectors of an item that is gone",
+    "log-id": "the key of a log is not the one that its tenant, thread and namespace make",
+    "tenant": "rows say another tenant than their log",
+    "head": "a log's head does not name its newest checkpoint",
+    "position": "a log would allot a position that is taken",
+    "tombstone": "a deleted thread still has rows",
+    "state-missing": "a state is gone that a checkpoint names or others build on",
+    "payload": "a payload does not match its checksum, or cannot be decoded",
+    "state": "a payload is what was stored, but rebuilds another state",
+    "base": "a state builds on one that it cannot have been built on",
+    "depth": "a state's place in its chain is wrong; it can be rebuilt all the same",
+    "codec": "a payload has an encoding that this release does not know",
+    "key": "a payload is encrypted with a key that was not given",
+    "plaintext": "a payload is not encrypted, in a database that was opened with keys",
+    "kind": "a row is of a kind that this release does not know",
+    "size": "a recorded size is not that of what is stored",
+    "metadata": "metadata is no JSON object",
+    "parent": "a checkpoint's parent cannot be its parent",
+    "rests-on": "a checkpoint is incomplete: the one that it rests on is gone",
+    "cycle": "the parents of a checkpoint lead back to it",
+    "words": "the words by which an item is found are not those of its value and metadata",
+    "version": "an item is at a version that it cannot have",
+    "vector": "a vector cannot be searched as it is",
+    "counter": "a cache of vectors would not notice changes of them",
+    "text-index": "a text index does not agree with the rows",
+    "unused": "states that no checkpoint names and no state builds on; a sweep removes them",
+    "unchecked": "rows were not opened, as no keys were given",
+}
+"""Every code of a `Finding`."""
+
+OPENING_ERRORS = (Corrupt, KeyMissing, NotEncrypted)
+"""Errors that opening and decoding a payload may raise."""
+
+
+def code_of(error: MemalchemyError) -> str:
+    """Return the code of one of `OPENING_ERRORS`."""
+    if isinstance(error, Corrupt):
+        return "payload"
+    return "key" if isinstance(error, KeyMissing) else "plaintext"
+
+
+REMEDIES = {
+    "log-id": "put the names back that it had, or delete its row of threads, with which its "
+    "checkpoints and entries go",
+    "key": "run verify with the key in MEMALCHEMY_KEYS",
+    "plaintext": "see who wrote it: memalchemy rotate-keys --dry-run lists all such rows; if it "
+    "is genuine, memalchemy rotate-keys --encrypt-plaintext",
+}
+"""Remedies that depend on the code alone."""
+
+MAX_FINDINGS = 1000
+"""The number of findings that a report lists; further ones are counted."""
+
+MAX_AFFECTED = 20
+"""The number of affected checkpoints that a finding lists; further ones are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong or, as a note, only worth knowing.
+
+    Attributes:
+        code: one of `CODES`.
+        sentence: what is wrong, for people.
+        severity: ``error``, or ``note`` for what is no damage.
+        namespace: as it is stored: ``/`` is the default one, ``/a/b/`` is ``("a", "b")``.
+        key: the key of an item of a store.
+        seq: the position in the log.
+        affected: the checkpoints (of a store: the keys) that cannot be loaded or found because of
+            it, the first twenty.
+        affected_count: the number of them all.
+        intact: the newest checkpoint of the log that is whole.
+        remedy: a command, or a sentence that says what can be done.
+    """
+
+    code: str
+    sentence: str
+    severity: Literal["error", "note"] = "error"
+    tenant: str | None = None
+    thread_id: str | None = None
+    namespace: str | None = None
+    key: str | None = None
+    checkpoint_id: str | None = None
+    seq: int | None = None
+    affected: tuple[str, ...] = ()
+    affected_count: int = 0
+    intact: str | None = None
+    remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of `verify`.
+
+    Attributes:
+        tenant: ``None`` stands for all tenants.
+        sampled: whether only a sample was read.
+        rows: the rows of logs that were read.
+        states: the states that were rebuilt and match their checksums.
+        entries: the entries, such as messages, that match their checksums.
+        items: the items of stores that were read.
+        payload_bytes: the bytes of payloads that were read, each time they were.
+        state_bytes: the bytes of the states that were rebuilt.
+        text_indexes: the text indexes that were compared with the rows.
+        errors: the number of findings that are no notes.
+        findings: the findings, a thousand at most.
+        repaired: the text indexes that were wrong and have been rebuilt.
+    """
+
+    tenant: str | None
+    sampled: bool
+    logs: int
+    rows: int
+    checkpoints: int
+    states: int
+    entries: int
+    items: int
+    payload_bytes: int
+    state_bytes: int
+    text_indexes: tuple[str, ...]
+    errors: int
+    findings: tuple[Finding, ...]
+    repaired: tuple[str, ...]
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """True if there is no finding but notes."""
+        return self.errors == 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as a mapping, with ``ok``."""
+        return {"ok": self.ok} | asdict(self)
+
+
+class Location(Protocol):
+    """A log, or a namespace of a store: whatever has rows with keys of their own."""
+
+    def binds(self) -> dict[str, Any]:
+        """Return the binds of a statement on its rows."""
+        ...
+
+    def _asdict(self) -> dict[str, Any]:
+        """Return its attributes of a `Finding`."""
+        ...
+
+
+@dataclass(slots=True)
+class ReportBuilder:
+    """The counts and findings of a report, while the checks add to them."""
+
+    logs: int = 0
+    rows: int = 0
+    checkpoints: int = 0
+    states: int = 0
+    entries: int = 0
+    items: int = 0
+    payload_bytes: int = 0
+    state_bytes: int = 0
+    errors: int = 0
+    unused: int = 0
+    """States that no checkpoint names and no state builds on."""
+    unopened: int = 0
+    """Encrypted rows, where no keys were given."""
+    findings: list[Finding] = field(default_factory=list)
+
+    def add(
+        self, code: str, sentence: str, location: Location | None = None, **details: Any
+    ) -> None:
+        """Add a finding. *details* are further attributes of `Finding`."""
+        assert code in CODES, code
+        place = {} if location is None else location._asdict()
+        finding = Finding(code, sentence, **place, **details)
+        self.errors += finding.severity == "error"
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(finding)
+
+    def add_notes(self) -> None:
+        """Add the notes about rows that were counted."""
+        if self.unused:
+            self.add(
+                "unused",
+                counted(self.unused, "state has", "states have") + " no name, with nothing that "
+                "builds on it; the next sweep of the thread removes it",
+                severity="note",
+            )
+        if self.unopened:
+            self.add(
+                "unchecked",
+                counted(self.unopened, "row is", "rows are") + " encrypted and no keys were given: "
+                "its bytes were checked, and what they hold was not",
+                severity="note",
+            )
+
+    def build(
+        self,
+        *,
+        tenant: str | None,
+        sampled: bool,
+        text_indexes: tuple[str, ...],
+        repaired: tuple[str, ...],
+        seconds: float,
+    ) -> Report:
+        """Return the finished report."""
+        return Report(
+            tenant=tenant,
+            sampled=sampled,
+            logs=self.logs,
+            rows=self.rows,
+            checkpoints=self.checkpoints,
+            states=self.states,
+            entries=self.entries,
+            items=self.items,
+            payload_bytes=self.payload_bytes,
+            state_bytes=self.state_bytes,
+            text_indexes=text_indexes,
+            errors=self.errors,
+            findings=tuple(self.findings),
+            repaired=repaired,
+            seconds=seconds,
+        )
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """Return *number* with *one*, if it is 1, else with *many*."""
+    return f"{number:,} {one if number == 1 else many}"

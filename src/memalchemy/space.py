@@ -1,0 +1,14 @@
+"""Measure the space that a database takes, and give back what deleted rows have left."""
+
+from memalchemy.maintenance.space import (
+    Advice,
+    Kind,
+    Piece,
+    Reclaimed,
+    Share,
+    Space,
+    measure,
+    reclaim,
+)
+
+__all__ = ["Advice", "Kind", "Piece", "Reclaimed", "Share", "Space", "measure", "reclaim"]

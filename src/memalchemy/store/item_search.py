@@ -1,0 +1,162 @@
+"""Search items by text, by vector or by both; rank in SQL, and apply filters in Python."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from memalchemy.codec.search_text import query_terms
+from memalchemy.contracts import SearchPlan
+from memalchemy.database import off_loop
+from memalchemy.errors import InvalidArgument
+from memalchemy.search.hybrid import Ranked, fuse, fusion_depth
+from memalchemy.search.scope import scope_binds
+from memalchemy.search.text import CANDIDATES, BM25Ranking, search_items
+from memalchemy.search.vectors import Metric, VectorQuery, nearest
+from memalchemy.store import read
+from memalchemy.store.item_reader import ItemReader
+
+PAGE = 100
+"""Hits of the first page that a filter is applied to."""
+
+MAX_PAGE = 20_000
+"""Hits of one page of a text search."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSearch:
+    """Search of the items of a reader by text, by vector, or by both."""
+
+    items: ItemReader
+    query: str | None
+    vector: Any
+    model: str
+    metric: Metric
+    threshold: float | None
+    plans: list[SearchPlan]
+    """Filled with a plan by each ranking."""
+
+    async def best(self, mode: str, limit: int, alpha: float | None = None) -> list[Ranked]:
+        """Return the best *limit* items by ``text``, ``vector`` or ``hybrid``, the best first."""
+        if mode == "hybrid":
+            depth = fusion_depth(limit)
+            both = [
+                await _first(self._by_text(depth), depth),
+                await _first(self._by_vector(depth), depth),
+            ]
+            found = fuse(both, alpha)
+            self.plans.append(SearchPlan("hybrid", "both rankings, fused by reciprocal rank"))
+        else:
+            ranking = self._by_text if mode == "text" else self._by_vector
+            found = await _first(ranking(limit), limit)
+        least = -math.inf if self.threshold is None else self.threshold
+        return [one for one in found if one.score >= least][:limit]
+
+    async def _by_text(self, limit: int) -> AsyncGenerator[list[Ranked]]:
+        terms = query_terms(self.query or "")
+        self.plans.append(
+            SearchPlan("text", "an index of words, and of the namespace", {"terms": len(terms)})
+        )
+        if not terms or not limit:
+            return
+        items = self.items
+        db, d = items.db, items.db.dialect
+        binds = {
+            "terms": d.text.terms(terms),
+            "p_terms": len(terms),
+            "p_limit": CANDIDATES,
+            "p_offset": 0,
+        }
+        binds |= scope_binds(db.tenant, items.path, items.below)
+        binds |= d.text.item_scope_binds(db.tenant, items.path, items.below, items.field_words())
+        ranking, weighed = BM25Ranking(terms), True
+        while True:
+            rows = await items.ask(search_items(d, below=items.below, weighed=weighed), binds)
+            size = sum(len(row.opening or "") for row in rows) if weighed else 0
+            ranked = await off_loop(size, partial(ranking.rank, rows))
+            whole = weighed and bool(rows) and rows[0].codec is not None
+            at = 0
+            while at < len(ranked):
+                # Where a filter drops most items, few large pages cost less than many small ones.
+                size = limit if items.filter is None else max(limit, PAGE, at)
+                page = ranked[at : at + size]
+                at += len(page)
+                scores = {(row.namespace, row.key): score for score, row in page}
+                known = [row for _, row in page] if whole else []
+                found = await items.at(list(scores), known)
+                yield [Ranked(item, scores[place]) for place, item in found.items()]
+            if len(rows) < binds["p_limit"]:
+                return
+            weighed = False
+            binds["p_offset"] += len(rows)
+            # The database ranks anew for each page.
+            binds["p_limit"] = min(max(4 * binds["p_limit"], limit), MAX_PAGE)
+
+    async def _by_vector(self, limit: int) -> AsyncGenerator[list[Ranked]]:
+        if self.vector is None or not limit:
+            return
+        items = self.items
+        query = VectorQuery(
+            tenant=items.db.tenant,
+            path=items.path,
+            below=items.below,
+            model=self.model,
+            vector=self.vector,
+            metric=self.metric,
+            candidates=items.narrowed(),
+        )
+        ranking = nearest(
+            items.db,
+            query,
+            datetime.now(UTC),
+            connection=items.connection,
+            event=items.event,
+            replica_ok=True,
+        )
+        size = limit if items.filter is None else max(limit, PAGE)
+        near = await ranking.page(size)
+        self.plans.append(ranking.plan)
+        if not near and not await self._has_vectors():
+            reason = f"there are no vectors of the model {self.model!r} here"
+            self.plans[-1] = replace(ranking.plan, reason=reason)
+        while near:
+            self.plans[-1] = ranking.plan
+            by_place = {(one.namespace, one.key): one for one in near}
+            known = [one.stored for one in near if one.stored is not None]
+            found = await items.at(list(by_place), known)
+            yield [
+                Ranked(item, by_place[place].score, by_place[place].distance)
+                for place, item in found.items()
+            ]
+            near = await ranking.page(size)
+
+    async def _has_vectors(self) -> bool:
+        """Return whether there are vectors of the model.
+
+        Raises:
+            ValueError: they are of another size, so nothing would ever be found.
+        """
+        items = self.items
+        binds = scope_binds(items.db.tenant, items.path, items.below) | {"p_model": self.model}
+        rows = await items.ask(read.other_size(items.db.dialect, below=items.below), binds)
+        size = len(self.vector)
+        if rows and rows[0].dimensions != size:
+            raise InvalidArgument(
+                f"the vector to look for has {size:,} dimensions; there is none of that size under "
+                f"the model {self.model!r} here, but one of {rows[0].dimensions:,}"
+            )
+        return bool(rows)
+
+
+async def _first(pages: AsyncGenerator[list[Ranked]], limit: int) -> list[Ranked]:
+    """Return the first *limit* items of *pages*; no page beyond them is asked for."""
+    some: list[Ranked] = []
+    async with aclosing(pages):
+        while len(some) < limit and (page := await anext(pages, None)) is not None:
+            some += page
+    return some[:limit]

@@ -1,0 +1,377 @@
+"""Items as JSON lines: out of a store, and back in with every type. Knows no file and no terminal.
+
+A line is a `StoreItem`, its value with tags where JSON has no such type (`codec.values.jsonable`),
+and, if they are wanted, its vectors under ``vectors``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import orjson
+
+from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.values import encode_value, from_jsonable, jsonable
+from memalchemy.contracts import UNSET, StoreItem
+from memalchemy.database import OFF_LOOP_BYTES, READ, WRITE, Database, off_loop
+from memalchemy.errors import Conflict, NotSerialisable, TooLarge
+from memalchemy.events import operation
+from memalchemy.keys import check_name, encode_namespace
+from memalchemy.search.scope import Place, key_lists
+from memalchemy.search.vectors import check_vector, vectors_of_items
+from memalchemy.statements import Program
+from memalchemy.store import read, write
+from memalchemy.store.embedding import check_field
+from memalchemy.store.settings import Namespace, item_binds, stores_natively
+from memalchemy.store.write import VectorRow, place_of
+
+if TYPE_CHECKING:
+    from memalchemy.store import Store
+
+OnConflict = Literal["error", "skip", "overwrite"]
+"""What to do about an item that is there and holds something else."""
+
+STATUSES = (
+    "imported", "overwritten", "unchanged", "skipped", "expired", "conflict", "bad", "left",
+)  # fmt: skip
+"""What becomes of a line. ``left`` is a good one in a batch with a conflict or a bad one."""
+
+BATCH = 500
+"""Lines that are written together, or not at all."""
+
+BATCH_BYTES = 16 * 1024 * 1024
+"""A batch of long lines ends earlier."""
+
+ATTEMPTS = 5
+"""How often a batch is decided about anew, when others write the same items."""
+
+PAGE = 500
+
+_FIELDS = {
+    "namespace", "key", "value", "metadata", "created_at", "updated_at", "version", "expires_at",
+    "vectors",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A line that was not written, and why; counted from 1."""
+
+    line: int
+    problem: str
+    namespace: tuple[str, ...] | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedBatch:
+    """What became of a batch: how many lines by status, and what was wrong."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A good line, ready to be written."""
+
+    number: int
+    item: StoreItem
+    row: dict[str, Any]
+    vectors: list[VectorRow]
+
+    @property
+    def place(self) -> Place:
+        return place_of(self.row)
+
+
+async def export_items(
+    store: Store, namespace: Namespace = (), *, prefix: bool = False, vectors: bool = False
+) -> AsyncIterator[dict[str, Any]]:
+    """The items of the namespace, with *prefix* also those below it, as JSON objects.
+
+    By namespace and key. With *vectors* each has those of every model. Page by page: a page is as
+    of the moment at which it is read.
+
+    Raises:
+        Corrupt: what is stored does not match its checksum.
+    """
+    after: StoreItem | None = None
+    size = PAGE
+    while True:
+        try:
+            page = await store.list_items(
+                namespace, prefix=prefix, order="key", limit=size, after=after
+            )
+        except TooLarge:
+            if size == 1:
+                raise
+            size = max(1, size // 8)
+            continue
+        kept = await _vectors_of(store.db, page) if vectors and page else {}
+        for item in page:
+            record = item.to_dict() | {"value": jsonable(item.value)}
+            if vectors:
+                record["vectors"] = kept.get((encode_namespace(item.namespace), item.key), [])
+            yield record
+        if len(page) < size:
+            return
+        after = page[-1]
+
+
+async def import_items(
+    store: Store, lines: Iterable[bytes], *, on_conflict: OnConflict = "error"
+) -> AsyncIterator[ImportedBatch]:
+    """Write the items of *lines*, batch by batch, each in one transaction.
+
+    Value, metadata, vectors and what is left of the lifetime are the line's; the embedder is not
+    asked. An item that has expired is passed over. Times and versions are new. A line needs
+    ``namespace``, ``key`` and ``value`` only.
+
+    With ``error`` an item that is there is left as it is if value and metadata are equal, and is a
+    conflict if not. Nothing is written of a batch with a conflict, or with a line that is no item.
+
+    Raises:
+        StoreCapabilityError: a line has vectors, which this database may not hold readable.
+        Conflict: again and again somebody else wrote items of a batch while it was written.
+    """
+    number = 0
+    for batch in _batches(lines):
+        now = datetime.now(UTC)
+        size = sum(map(len, batch)) + len(batch) * (OFF_LOOP_BYTES // 50)
+        read = await off_loop(size, partial(_read, store, number, batch, now))
+        number += len(batch)
+        good, counts, problems = read
+        if problems:
+            counts["left"] = len(good)
+            yield ImportedBatch(counts, tuple(problems))
+        elif good:
+            yield await _written(store.db, good, counts, on_conflict, now)
+        elif counts:
+            yield ImportedBatch(counts)
+
+
+def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for line in lines:
+        batch.append(line)
+        size += len(line)
+        if len(batch) == BATCH or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _read(
+    store: Store, before: int, batch: list[bytes], now: datetime
+) -> tuple[list[_Line], Counter[str], list[Problem]]:
+    """The good lines; what became of the others; what was wrong with them."""
+    settings = store.settings
+    good: list[_Line] = []
+    counts: Counter[str] = Counter()
+    problems: list[Problem] = []
+    for number, text in enumerate(batch, start=before + 1):
+        if not text.strip():
+            continue
+        try:
+            item, vectors = _item(text, now)
+            if item.expires_at is not None and item.expires_at <= now:
+                counts["expired"] += 1
+                continue
+            left = math.inf if item.expires_at is None else item.expires_at - now
+            row = item_binds(store.db, item.namespace, item.key) | settings.row(
+                item.namespace, item.value, item.metadata, left, now
+            )
+        except (NotSerialisable, TooLarge, TypeError, ValueError) as error:
+            counts["bad"] += 1
+            problems.append(Problem(number, str(error)))
+        else:
+            good.append(_Line(number, item, row, vectors))
+    return good, counts, problems
+
+
+def _item(text: bytes, now: datetime) -> tuple[StoreItem, list[VectorRow]]:
+    """The item of a line, checked but for what `Store` checks itself.
+
+    Raises:
+        ValueError, TypeError, TooLarge: it is none; the message says why.
+    """
+    try:
+        record = json.loads(text, parse_constant=_no_number)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON: {error.msg}, column {error.colno}") from None
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8") from None
+    except RecursionError:
+        raise ValueError("is nested too deep") from None
+    if not isinstance(record, dict):
+        raise ValueError("is not a JSON object")
+    if unknown := sorted(record.keys() - _FIELDS):
+        raise ValueError(f"has a field that no item has: {unknown[0]!r}")
+    for name in ("namespace", "key", "value"):
+        if name not in record:
+            raise ValueError(f"has no {name!r}")
+    namespace = record["namespace"]
+    if not isinstance(namespace, list):
+        raise ValueError("has a namespace that is not a list of texts")
+    encode_namespace(namespace)
+    item = StoreItem(
+        tuple(namespace),
+        check_name(record["key"], "key"),
+        from_jsonable(record["value"]),
+        {} if (metadata := record.get("metadata")) is None else metadata,
+        now,
+        now,
+        expires_at=_moment(record.get("expires_at")),
+    )
+    return item, list(_vectors(record.get("vectors")))
+
+
+def _moment(text: Any) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        raise ValueError("has an 'expires_at' that is not a time in ISO 8601") from None
+    if moment.tzinfo is None:
+        raise ValueError("has an 'expires_at' without an offset from UTC")
+    return moment.astimezone(UTC)
+
+
+def _vectors(given: Any) -> Iterator[VectorRow]:
+    if given is None:
+        return
+    if not isinstance(given, list):
+        raise ValueError("has 'vectors' that are not a list")
+    seen = set()
+    for one in given:
+        if not isinstance(one, dict) or one.keys() != {"field", "model", "part", "vector"}:
+            raise ValueError("has a vector that is not {field, model, part, vector}")
+        part = one["part"]
+        if type(part) is not int or not 0 <= part < 2**31:
+            raise ValueError("has a vector whose part is not a number from 0 on")
+        place = check_field(one["field"]), check_field(one["model"]), part
+        if place in seen:
+            raise ValueError("has two vectors of one field, model and part")
+        seen.add(place)
+        yield VectorRow(*place, check_vector(one["vector"], "a vector"))
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"holds {text}, which JSON has not")
+
+
+async def _written(
+    db: Database,
+    good: list[_Line],
+    counts: Counter[str],
+    on_conflict: OnConflict,
+    now: datetime,
+) -> ImportedBatch:
+    """Decide about each line and write what is to be written, in one transaction."""
+    d, tenant = db.dialect, db.tenant
+    keys = sorted({line.place for line in good})
+    binds = {"k_tenant": tenant, "p_now": now}
+
+    def program() -> Program[ImportedBatch]:
+        there = {}
+        for listed in key_lists(d, keys):
+            for row in (yield read.read_items(d), binds | listed):
+                there[row.namespace, row.key] = row
+        outcome, chosen = _decided(good, there, on_conflict, db.keyring)
+        # In one order in every process: two that want the same rows do not block each other.
+        for place in sorted(chosen):
+            line = chosen[place]
+            expected = UNSET if on_conflict == "overwrite" else None
+            if (yield from write.put(d, line.row, line.vectors, native, expected)) is None:
+                raise Conflict(
+                    f"line {line.number}: key {place[1]!r} was written by somebody else while it "
+                    "was imported; nothing of its batch was written. Run the import again."
+                )
+        return outcome
+
+    with operation("store.put", tenant=tenant) as event:
+        event.details["items"] = len(good)
+        event.payload_bytes = sum(len(line.row["p_value"]) for line in good)
+        some = next((line.vectors for line in good if line.vectors), [])
+        if some:
+            db.keyring.check_readable("vectors", "an import of vectors", store="Store")
+        native = await stores_natively(db, some, None, event)
+        for attempts_left in reversed(range(ATTEMPTS)):
+            try:
+                outcome = await db.run(program, WRITE, event=event)
+                break
+            except Conflict:  # another wrote one of them since it was looked for: look again
+                if not attempts_left:
+                    raise
+    return ImportedBatch(counts + outcome.counts, outcome.problems)
+
+
+def _decided(
+    good: list[_Line], there: dict[Place, Any], on_conflict: OnConflict, keyring: Keyring
+) -> tuple[ImportedBatch, dict[Place, _Line]]:
+    """What becomes of each line, and those to write: of one place the last; with a problem none."""
+    counts: Counter[str] = Counter()
+    problems: list[Problem] = []
+    chosen: dict[Place, _Line] = {}
+    for line in good:
+        before = chosen.get(line.place, there.get(line.place))
+        if before is None or on_conflict == "overwrite":
+            counts["imported" if before is None else "overwritten"] += 1
+            chosen[line.place] = line
+        elif on_conflict == "skip":
+            counts["skipped"] += 1
+        elif _same(line, before, keyring):
+            counts["unchanged"] += 1
+        else:
+            counts["conflict"] += 1
+            said = "an item of this namespace and key is there, and holds something else"
+            problems.append(Problem(line.number, said, line.item.namespace, line.item.key))
+    if problems:
+        left = len(good) - counts["conflict"]
+        return ImportedBatch(Counter(conflict=counts["conflict"], left=left), tuple(problems)), {}
+    return ImportedBatch(counts), chosen
+
+
+def _same(line: _Line, before: Any, keyring: Keyring) -> bool:
+    if isinstance(before, _Line):
+        value, metadata = before.item.value, before.row["p_meta"]
+    else:
+        value, metadata = read.value(before, keyring), before.meta
+    # As bytes: to Python 1, 1.0 and True are equal.
+    return encode_value(value) == encode_value(line.item.value) and (
+        orjson.dumps(metadata, option=orjson.OPT_SORT_KEYS)
+        == orjson.dumps(line.row["p_meta"], option=orjson.OPT_SORT_KEYS)
+    )
+
+
+async def _vectors_of(db: Database, page: list[StoreItem]) -> dict[Place, list[dict[str, Any]]]:
+    places = [(encode_namespace(item.namespace), item.key) for item in page]
+
+    def program() -> Program[list[Any]]:
+        rows: list[Any] = []
+        for listed in key_lists(db.dialect, places):
+            binds = {"k_tenant": db.tenant} | listed
+            rows += yield vectors_of_items(db.dialect), binds
+        return rows
+
+    rows = await db.run(program, READ)
+    found: dict[Place, list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: (row.field, row.model, row.part)):
+        place = {"field": row.field, "model": row.model, "part": row.part}
+        vector = np.ascontiguousarray(row.vector, dtype=np.float32)
+        # The shortest digits that are the same float32; as a double each would have twice as many.
+        digits = orjson.loads(orjson.dumps(vector, option=orjson.OPT_SERIALIZE_NUMPY))
+        found.setdefault((row.namespace, row.key), []).append(place | {"vector": digits})
+    return found

@@ -1,0 +1,237 @@
+"""What a store reads: items by key, in order, by namespace. Only what is alive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    not_,
+    or_,
+    select,
+)
+
+from memalchemy.codec.encryption import Keyring, StoredPayload
+from memalchemy.codec.payloads import decode_payload, decode_payloads
+from memalchemy.contracts import StoreItem
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
+from memalchemy.keys import decode_namespace
+from memalchemy.search.scope import (
+    EMBEDDINGS,
+    ITEMS,
+    in_scope,
+    is_listed,
+    live_item,
+    of_item,
+    stored,
+)
+from memalchemy.statements import statement
+
+ORDERS = ("newest", "key")
+
+
+def item(row: Any, keyring: Keyring) -> StoreItem:
+    """The item of a row of `stored` columns."""
+    return _with_value(row, value(row, keyring))
+
+
+def items(rows: Sequence[Any], keyring: Keyring) -> list[StoreItem]:
+    """`item` of each row: all at once, where nothing is sealed."""
+    if not keyring.encrypts:
+        payloads = [bytes(row.value) for row in rows]
+        try:
+            values = decode_payloads(
+                payloads, [row.checksum for row in rows], [row.codec for row in rows]
+            )
+            return list(map(_with_value, rows, values))
+        except Corrupt:
+            pass  # which of them it is, and what is wrong with it, is found one by one
+    return [item(row, keyring) for row in rows]
+
+
+def _with_value(row: Any, value: Any) -> StoreItem:
+    return StoreItem(
+        decode_namespace(row.namespace),
+        row.key,
+        value,
+        row.meta,
+        row.created_at,
+        row.updated_at,
+        row.version,
+        row.expires_at,
+    )
+
+
+def value(row: Any, keyring: Keyring) -> Any:
+    """The value of such a row, opened and decoded; an error says of which item."""
+    return _decoded(row, opened(row, keyring))
+
+
+def opened(row: Any, keyring: Keyring) -> StoredPayload:
+    """The payload of such a row, opened; an error says of which item."""
+    try:
+        return keyring.decrypt(row.codec, row.checksum, bytes(row.value))
+    except (Corrupt, KeyMissing, NotEncrypted) as error:
+        raise about(error, f"the item {row.key!r} in {row.namespace}") from error
+
+
+def item_of(row: Any, payload: StoredPayload) -> StoreItem:
+    """The item of such a row, of which the payload was `opened`."""
+    return _with_value(row, _decoded(row, payload))
+
+
+def _decoded(row: Any, payload: StoredPayload) -> Any:
+    try:
+        return decode_payload(payload.payload, payload.checksum, payload.codec)
+    except Corrupt as error:
+        raise about(error, f"the item {row.key!r} in {row.namespace}") from error
+
+
+@statement()
+def read_item(d: Dialect) -> Executable:
+    """One item."""
+    return select(*stored()).where(of_item(ITEMS), live_item())
+
+
+@statement()
+def has_item(d: Dialect) -> Executable:
+    """Whether an item is there: a row, or none."""
+    return select(ITEMS.c.version).where(of_item(ITEMS), live_item())
+
+
+@statement()
+def read_items(d: Dialect) -> Executable:
+    """The items that ``p_keys`` lists, of one tenant."""
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    return select(*stored()).where(tenant, is_listed(d, ITEMS), live_item())
+
+
+@statement()
+def lifetimes_of_items(d: Dialect) -> Executable:
+    """Which of the items that ``p_keys`` lists end by themselves, and what prolongs them."""
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    names = ("namespace", "key", "version", "lifetime")
+    ending = ITEMS.c.lifetime.is_not(None)
+    return select(*(ITEMS.c[name] for name in names)).where(
+        tenant, is_listed(d, ITEMS), live_item(), ending
+    )
+
+
+@statement(after=(False, True))
+def list_keys(d: Dialect, after: bool) -> Executable:
+    """Keys of one namespace, in their order; beyond ``p_after_key``."""
+    conditions = [in_scope(ITEMS, below=False), live_item()]
+    if after:
+        conditions.append(ITEMS.c.key > _bind("after_key", ITEMS.c.key))
+    return _limited(select(ITEMS.c.key).where(*conditions).order_by(ITEMS.c.key))
+
+
+@statement(order=ORDERS, below=(False, True), after=(False, True))
+def list_items(d: Dialect, order: str, below: bool, after: bool) -> Executable:
+    """Items with all they hold: the newest first, or by namespace and key."""
+    columns = [ITEMS.c.namespace, ITEMS.c.key]
+    if order == "newest":
+        columns.insert(0, ITEMS.c.updated_at)
+    conditions = [in_scope(ITEMS, below), live_item()]
+    if after:
+        conditions.append(_beyond(order))
+    ordered = [column.desc() if order == "newest" else column for column in columns]
+    return _limited(select(*stored()).where(*conditions).order_by(*ordered))
+
+
+def _beyond(order: str) -> ColumnElement[bool]:
+    """What comes after an item in the order; spelt out, because not all compare tuples."""
+    names = ["updated_at", "namespace", "key"] if order == "newest" else ["namespace", "key"]
+    beyond: ColumnElement[bool] | None = None
+    for name in reversed(names):
+        column, mark = ITEMS.c[name], _bind(f"after_{name}", ITEMS.c[name])
+        past = column < mark if order == "newest" else column > mark
+        beyond = past if beyond is None else or_(past, and_(column == mark, beyond))
+    assert beyond is not None
+    return beyond
+
+
+@statement(below=(False, True))
+def count_items(d: Dialect, below: bool) -> Executable:
+    """How many items there are."""
+    return select(func.count()).select_from(ITEMS).where(in_scope(ITEMS, below), live_item())
+
+
+@statement()
+def list_paths(d: Dialect) -> Executable:
+    """The next namespaces of a range that hold an item: from ``p_low`` to below ``p_high``.
+
+    One look into the key's index for each, however many items they hold.
+    """
+    later = ITEMS.alias("later")
+
+    def least(above: ColumnElement[Any], *more: ColumnElement[bool]) -> ColumnElement[Any]:
+        internal = and_(
+            later.c.namespace >= _bind("internal", ITEMS.c.namespace),
+            later.c.namespace < _bind("internal_end", ITEMS.c.namespace),
+        )
+        found = select(func.min(later.c.namespace)).where(
+            later.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type),
+            above,
+            later.c.namespace < _bind("high", ITEMS.c.namespace),
+            not_(internal),
+            live_item(later),
+            *more,
+        )
+        return found.scalar_subquery()
+
+    first = select(least(later.c.namespace >= _bind("low", ITEMS.c.namespace)).label("place"))
+    paths = first.cte("paths", recursive=True)
+    following = least(later.c.namespace > paths.c.place)
+    paths = paths.union_all(select(following).where(paths.c.place.is_not(None)))
+    return _limited(select(paths.c.place).where(paths.c.place.is_not(None)))
+
+
+@statement()
+def read_vector(d: Dialect) -> Executable:
+    """One vector of an item."""
+    names = ("field", "model", "part")
+    same = [EMBEDDINGS.c[name] == _bind(name, EMBEDDINGS.c[name]) for name in names]
+    alive = select(literal_column("1")).where(of_item(ITEMS), live_item()).exists()
+    return select(EMBEDDINGS.c.vector).where(of_item(EMBEDDINGS), *same, alive)
+
+
+@statement(below=(False, True))
+def other_size(d: Dialect, below: bool) -> Executable:
+    """The dimensions of some vector of a model."""
+    model = EMBEDDINGS.c.model == _bind("model", EMBEDDINGS.c.model)
+    return select(EMBEDDINGS.c.dimensions).where(in_scope(EMBEDDINGS, below), model).limit(1)
+
+
+@statement()
+def list_expired(d: Dialect) -> Executable:
+    """``namespace, key`` of the tenant's items that have expired."""
+    return _limited(select(ITEMS.c.namespace, ITEMS.c.key).where(_expired()))
+
+
+@statement()
+def drop_expired(d: Dialect) -> Executable:
+    """Remove the items that ``p_keys`` lists and that have expired still."""
+    return delete(ITEMS).where(_expired(), is_listed(d, ITEMS))
+
+
+def _expired() -> ColumnElement[bool]:
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    return and_(tenant, ITEMS.c.expires_at <= bindparam("p_now", type_=ITEMS.c.expires_at.type))
+
+
+def _bind(name: str, column: Any) -> Any:
+    return bindparam(f"p_{name}", type_=column.type)
+
+
+def _limited(query: Select[Any]) -> Executable:
+    return query.limit(bindparam("p_limit"))

@@ -1,0 +1,162 @@
+"""How a store writes and searches: its settings, and the binds of an item."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.field_terms import OTHERS, field_terms
+from memalchemy.codec.payloads import VALUE_CODEC, encode_payload
+from memalchemy.codec.search_text import item_search_text
+from memalchemy.contracts import Seconds, to_timedelta
+from memalchemy.database import Database, HostConnection
+from memalchemy.errors import Corrupt, InvalidArgument
+from memalchemy.events import Event
+from memalchemy.keys import check_name, encode_namespace
+from memalchemy.metadata import check_metadata
+from memalchemy.search.scope import ITEM_KEY
+from memalchemy.search.vectors import Metric, vector_support
+from memalchemy.store.embedding import Embedder, Index, check_field, embed, no_embedder, texts_of
+from memalchemy.store.write import VectorRow
+
+Namespace = Sequence[str]
+Lifetimes = Seconds | Mapping[tuple[str, ...], Seconds] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a store writes and searches."""
+
+    keyring: Keyring
+    embedder: Embedder | None
+    model: str
+    index: Index
+    metric: Metric
+    index_text: bool
+    named: frozenset[str]
+    """JSON pointers of the only fields that have words in the index; of all, if there are none."""
+    lifetimes: tuple[tuple[tuple[str, ...], timedelta | None], ...]
+    """Of namespaces and all below them, the longest first."""
+    refresh_ttl: bool
+
+    def row(
+        self,
+        namespace: tuple[str, ...],
+        value: Any,
+        metadata: Mapping[str, Any] | None,
+        ttl: Seconds | None,
+        now: datetime,
+    ) -> dict[str, Any]:
+        """What a put binds besides the key.
+
+        Raises:
+            NotSerialisable, TooLarge, TypeError, ValueError: it cannot be stored.
+        """
+        checked = check_metadata(metadata)
+        payload, checksum = encode_payload(value)
+        stored = self.keyring.encrypt(VALUE_CODEC, checksum, payload)
+        indexed = self.index_text and self.keyring.is_readable("text")
+        life = self.life_of(namespace, ttl)
+        return {
+            "p_now": now,
+            "p_meta": checked,
+            "p_codec": stored.codec,
+            "p_checksum": stored.checksum,
+            "p_search_text": item_search_text(value, checked) if indexed else None,
+            "p_field_terms": (
+                field_terms(value, checked, self.named)
+                if self.keyring.is_readable("fields")
+                else OTHERS
+            ),
+            "p_updated_at": now,
+            "p_expires_at": None if life is None else now + life,
+            "p_lifetime": None if life is None else life // timedelta(microseconds=1),
+            "p_value": stored.payload,
+        }
+
+    async def vectors_of(self, values: Iterable[Any], index: Index) -> list[list[VectorRow]]:
+        """The vectors of each value, from one call of the embedder; *index* as `put` takes it.
+
+        Raises:
+            StoreCapabilityError: *index* is given, and there is no embedder.
+        """
+        wanted = self.index if index is None else index
+        if not wanted:
+            return [[] for _ in values]
+        if self.embedder is None:
+            raise no_embedder("index=")
+        self.keyring.check_readable("vectors", "index=", store="Store")
+        texts = [texts_of(value, wanted) for value in values]
+        vectors = iter(await embed(self.embedder, (one.text for of in texts for one in of)))
+        return [[VectorRow(t.field, self.model, t.part, next(vectors)) for t in of] for of in texts]
+
+    def model_of(self, model: str | None) -> str:
+        """The name of a model that was given, or the store's."""
+        return self.model if model is None else check_field(model)
+
+    def life_of(self, namespace: tuple[str, ...], ttl: Seconds | None) -> timedelta | None:
+        """How long an item lives: as it was given, or as its namespace says."""
+        if ttl is not None:
+            return _life(ttl)
+        for prefix, life in self.lifetimes:
+            if namespace[: len(prefix)] == prefix:
+                return life
+        return None
+
+
+def lifetimes_of(ttl: Lifetimes) -> tuple[tuple[tuple[str, ...], timedelta | None], ...]:
+    """Lifetimes by namespace, the longest first."""
+    if ttl is None:
+        return ()
+    if not isinstance(ttl, Mapping):
+        return (((), _life(ttl)),)
+    for namespace in ttl:
+        if not isinstance(namespace, tuple):
+            raise TypeError("ttl= by namespace has tuples of strings as its keys")
+        encode_namespace(namespace)
+    return tuple((n, _life(ttl[n])) for n in sorted(ttl, key=len, reverse=True))
+
+
+def _life(ttl: Seconds) -> timedelta | None:
+    if isinstance(ttl, float) and ttl == math.inf:
+        return None
+    life = to_timedelta(ttl)
+    if not timedelta(0) < life < timedelta(days=365_000):
+        raise InvalidArgument(
+            "ttl must be longer than zero and shorter than a thousand years; math.inf is for ever"
+        )
+    return life
+
+
+def end_of_life(now: datetime, lifetime: int, key: str) -> datetime:
+    """When an item ends that lives so many microseconds from now.
+
+    Raises:
+        Corrupt: no calendar has that day.
+    """
+    try:
+        return now + timedelta(microseconds=lifetime)
+    except OverflowError:
+        raise Corrupt(f"the lifetime of the item {key!r} is {lifetime} microseconds") from None
+
+
+def item_binds(db: Database, namespace: Namespace, key: str) -> dict[str, Any]:
+    """The binds of one item's key, checked."""
+    found = (db.tenant, encode_namespace(namespace), check_name(key, "key"))
+    return {f"k_{name}": value for name, value in zip(ITEM_KEY, found, strict=True)}
+
+
+async def stores_natively(
+    db: Database,
+    vectors: Sequence[VectorRow],
+    connection: HostConnection | None,
+    event: Event | None,
+) -> bool:
+    """How *vectors* are written, if there are any: asked of the database once in a while."""
+    if not vectors or not db.dialect.vectors.computes_distances:
+        return True
+    return (await vector_support(db, connection, event, replica_ok=False)).native

@@ -1,0 +1,1208 @@
+"""`Store`: values under (namespace, key), with versions, lifetimes, and search.
+
+The modules beside this one hold the statements and programs: ``write`` and ``read``;
+``item_reader`` and ``item_search`` page, narrow and rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from memalchemy.codec.values import frozen, is_heavy, pointer_of
+from memalchemy.contracts import (
+    UNSET,
+    NewItem,
+    SearchHit,
+    SearchHits,
+    SearchPlan,
+    Seconds,
+    SemanticSearchResult,
+    StoreCapabilities,
+    StoreItem,
+    Unset,
+    check_flag,
+    check_limit,
+    check_position,
+    check_query,
+)
+from memalchemy.database import (
+    OFF_LOOP_BYTES,
+    WRITE,
+    WRITE_ROWS,
+    WRITE_ROWS_STATEMENT,
+    WRITE_STATEMENT,
+    Database,
+    HostConnection,
+    check_database,
+    off_loop,
+)
+from memalchemy.dialects import MAX_LISTED
+from memalchemy.errors import InvalidArgument, MemalchemyError
+from memalchemy.events import Event, operation
+from memalchemy.filters import Filter
+from memalchemy.keys import check_list, check_name, decode_namespace, encode_namespace
+from memalchemy.log.scan import ask
+from memalchemy.metadata import check_metadata
+from memalchemy.search.diversity import diversify, pool_size
+from memalchemy.search.hybrid import check_fraction
+from memalchemy.search.scope import INTERNAL_RANGE, Place, key_lists, scope_binds
+from memalchemy.search.vectors import METRICS, Metric, check_vector
+from memalchemy.statements import Program
+from memalchemy.store import read, write
+from memalchemy.store.compare_and_swap import (
+    DELETE,
+    LEAVE,
+    Change,
+    check_expected,
+    not_as_expected,
+    settled,
+)
+from memalchemy.store.embedding import Embedder, Index, check_field, embed, no_embedder, rows_of
+from memalchemy.store.item_reader import ItemReader, taken
+from memalchemy.store.item_search import ItemSearch
+from memalchemy.store.settings import (
+    Lifetimes,
+    Namespace,
+    Settings,
+    end_of_life,
+    item_binds,
+    lifetimes_of,
+    stores_natively,
+)
+from memalchemy.store.write import Expected, Row, VectorRow, place_of
+
+T = TypeVar("T")
+
+MAX_PART = 2**31 - 1
+"""Of a field in one item there are never as many."""
+
+MODES = ("text", "vector", "hybrid")
+
+Batch = Iterable[Sequence[Any] | NewItem]
+"""``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`."""
+
+BYTES_EACH = 10_000
+"""A guess of how long an item takes to encode, in bytes of a state."""
+
+Name = tuple[tuple[str, ...], str]
+"""The namespace and the key of an item."""
+
+
+ITEM_PAGE = 500
+"""Items of a page of `Store.iter_items`, unless it is told."""
+
+
+class Store:
+    """Keep values under a namespace and a key, and find them by key, field, words and meaning.
+
+    A namespace is a tuple of strings; any strings, and any key, are told apart. What is put is
+    whole or absent. An item that has expired is not there any more, on any path.
+
+    Args:
+        db: where to keep them.
+        embedder: a function of a list of texts that gives a vector for each. It may be a coroutine,
+            and should be if it waits for anything: a plain one runs on the event loop.
+        model: the name under which its vectors are kept: those of several lie side by side.
+        index: what of a value is embedded where `put` does not say: all its texts, unless this
+            names fields, or is false.
+        metric: how vectors compare: ``cosine``, ``dot`` or ``l2``.
+        index_text: make the words of values and metadata findable with `search`.
+        index_metadata: the only fields of value and metadata that a filter shall find by an index:
+            top-level keys, or JSON pointers. Without it each scalar field is, up to 64 of an item;
+            with it writes are cheaper, and items with more fields are found by these as well.
+        ttl: how long an item lives after a write, in seconds or as a timedelta; or a mapping of
+            namespaces to that, which hold for all below them.
+        refresh_ttl: reading an item lets it live for its ttl from then on.
+
+    Every method takes ``connection=``, an `AsyncConnection` or `AsyncSession` of the host: the work
+    is then part of the host's transaction, sees its own writes, and is gone after a rollback.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    db: Database
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        embedder: Embedder | None = None,
+        model: str = "default",
+        index: Index = None,
+        metric: Metric = "cosine",
+        index_text: bool = True,
+        index_metadata: Iterable[str] = (),
+        ttl: Lifetimes = None,
+        refresh_ttl: bool = False,
+    ) -> None:
+        self.db = check_database(db, self)
+        if embedder is not None and not callable(embedder):
+            raise TypeError("embedder is a function of a list of texts")
+        if metric not in METRICS:
+            raise ValueError(f"metric is one of {', '.join(METRICS)}, not {metric!r}")
+        if index and embedder is None:
+            raise no_embedder("index=")
+        if index or (index is None and embedder is not None):
+            db.keyring.check_readable("vectors", "a store with an embedder", store="Store")
+        self._settings = Settings(
+            keyring=db.keyring,
+            embedder=embedder,
+            model=check_field(model),
+            index=index if index is not None else embedder is not None,
+            metric=metric,
+            index_text=index_text,
+            named=frozenset(pointer_of(name) for name in _names(index_metadata)),
+            lifetimes=lifetimes_of(ttl),
+            refresh_ttl=refresh_ttl,
+        )
+
+    def __repr__(self) -> str:
+        return f"Store({self.db!r})"
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """The function that makes vectors of texts, if there is one."""
+        return self._settings.embedder
+
+    @property
+    def settings(self) -> Settings:
+        """How it writes and searches."""
+        return self._settings
+
+    @property
+    def metric(self) -> Metric:
+        """How vectors compare."""
+        return self._settings.metric
+
+    @property
+    def capabilities(self) -> StoreCapabilities:
+        """What it can do: everything, but searches in what may not be stored readable."""
+        return StoreCapabilities(
+            search=self.db.keyring.is_readable("text"),
+            semantic_search=self.db.keyring.is_readable("vectors"),
+            ttl=True,
+            list_namespaces=True,
+            batch_operations=True,
+            transactions=True,
+        )
+
+    async def close(self) -> None:
+        """Nothing to do: connections are the database's. Part of the contract."""
+
+    # --- Writing ----------------------------------------------------------------------------------
+
+    async def put(
+        self,
+        namespace: Namespace,
+        key: str,
+        value: Any,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        index: Index = None,
+        embedding: Any | None = None,
+        ttl: Seconds | None = None,
+        expected_version: Expected = UNSET,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Write an item, and return its version: 1, or one more than it was.
+
+        Of an item that is there, value, metadata, vectors and lifetime are replaced; it keeps the
+        time of its creation. Vectors that it had, of any model, go; new ones may be given.
+
+        Args:
+            index: embed the whole value (true), nothing, or these fields: top-level keys, or JSON
+                pointers; a list of texts gives a vector each. A field that is not there, or is
+                misspelt, gives none, and that is no error: the event counts the ``vectors``.
+            embedding: a vector; or vectors by field, or lists of them.
+            ttl: how long it lives, if not as the store says; ``math.inf`` is for ever.
+            expected_version: write only if the item is at this version; ``None``, if it is not
+                there; or the `StoreItem` that was read, if it is still that one, and no other that
+                was made under its key since.
+
+        Raises:
+            Conflict: it is not as expected; ``current`` is the item that is there, or ``None``.
+            NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
+            ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
+            StoreCapabilityError: vectors are wanted, and the database is encrypted and may hold
+                none.
+        """
+        binds = item_binds(self.db, namespace, key)
+        check_expected(expected_version)
+        weight = _weight(value)
+        if weight:  # the caller may change it while a thread encodes it
+            value, embedding = frozen(value), frozen(embedding)
+            metadata = check_metadata(metadata)
+        given = tuple(namespace), value, metadata, ttl, datetime.now(UTC)
+        row = binds | await off_loop(weight, lambda: self._settings.row(*given))
+        vectors = await self._vectors(value, index, embedding)
+        d = self.db.dialect
+        with operation("store.put", **self._about(namespace)) as event:
+            event.details["vectors"] = len(vectors)
+            native = await stores_natively(self.db, vectors, connection, event)
+            version = await self.db.run(
+                lambda: write.put(d, row, vectors, native, expected_version),
+                WRITE_STATEMENT if d.single_statement_save and not vectors else WRITE,
+                connection=connection,
+                event=event,
+            )
+            event.payload_bytes = len(row["p_value"])
+            if version is None:
+                current = await self.get_item(namespace, key, refresh=False, connection=connection)
+                raise not_as_expected(key, expected_version, current)
+        return version
+
+    async def put_with_embedding(
+        self,
+        namespace: Namespace,
+        key: str,
+        value: Any,
+        embedding: Any,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """`put` with a vector."""
+        return await self.put(
+            namespace, key, value, metadata, embedding=embedding, ttl=ttl, connection=connection
+        )
+
+    async def put_embedding(
+        self,
+        namespace: Namespace,
+        key: str,
+        embedding: Any,
+        *,
+        model: str | None = None,
+        expected_version: int | Unset = UNSET,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Give an item that is there vectors of another model, or new ones; whether it was there.
+
+        Those it had of that *model* go, those of others stay, and so do its value and version.
+        `put` drops them all: they were of the value before. *embedding* is as `put` takes it.
+
+        Raises:
+            Conflict: it is not at *expected_version*, the one that the vectors were made of.
+            ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
+        """
+        check_expected(expected_version, or_item=False)
+        name = self._settings.model_of(model)
+        self.db.keyring.check_readable("vectors", "embedding=", store="Store")
+        vectors = rows_of(embedding, name)
+        values = item_binds(self.db, namespace, key) | {"p_now": datetime.now(UTC)}
+        d = self.db.dialect
+        with operation("store.put", **self._about(namespace)) as event:
+            event.details["vectors"] = len(vectors)
+            native = await stores_natively(self.db, vectors, connection, event)
+            version = await self.db.run(
+                lambda: write.add_vectors(d, values, vectors, native, expected_version),
+                WRITE,
+                connection=connection,
+                event=event,
+            )
+            if expected_version is not UNSET and version != expected_version:
+                current = await self.get_item(namespace, key, refresh=False, connection=connection)
+                raise not_as_expected(key, expected_version, current)
+        return version is not None
+
+    async def put_batch(
+        self,
+        items: Batch,
+        *,
+        ttl: Seconds | None = None,
+        index: Index = None,
+        connection: HostConnection | None = None,
+    ) -> list[int]:
+        """Write items, all or none, as `put` writes one; their versions, in the order given.
+
+        Each is ``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`,
+        which may have a lifetime, vectors and an *index* of its own. Of one that is given twice the
+        last counts. The embedder is called once for all that *index* says the same of.
+
+        Raises:
+            NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
+            StoreCapabilityError: *index* is given, and there is no embedder.
+        """
+        given = [_new_item(one) for one in check_list(items, "items")]
+        now = datetime.now(UTC)
+        weight = len(given) * BYTES_EACH
+        if weight >= OFF_LOOP_BYTES:  # the caller may change them while a thread encodes them
+            given = list(map(_copied, given))
+        rows = await off_loop(weight, partial(self._prepared, given, ttl, now))
+        vectors = await self._vectors_of_all(given, index)
+        last = {place_of(row): (row, vectors[at]) for at, row in enumerate(rows)}
+        dated = [_times(row, one) for row, one in zip(rows, given, strict=True) if _is_dated(one)]
+        d = self.db.dialect
+
+        with operation("store.put", tenant=self.db.tenant) as event:
+            some = next((of for of in vectors if of), [])
+            native = await stores_natively(self.db, some, connection, event)
+
+            def program() -> Program[dict[Place, int]]:
+                versions = yield from write.put_all(d, list(last.values()), native)
+                if dated:
+                    yield write.date_item(d), dated
+                return versions
+
+            event.details["items"] = len(last)
+            event.details["vectors"] = sum(len(of) for _, of in last.values())
+            event.payload_bytes = sum(len(row["p_value"]) for row, _ in last.values())
+            versions = {}
+            if last:
+                versions = await self.db.run(program, WRITE, connection=connection, event=event)
+        return [versions[place_of(row)] for row in rows]
+
+    async def change(
+        self,
+        namespace: Namespace,
+        key: str,
+        function: Change,
+        *,
+        metadata: Mapping[str, Any] | Unset | None = UNSET,
+        index: Index = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> Any | None:
+        """Make a new value of the item that is there, and lose nothing of what others write.
+
+        *function* takes the `StoreItem`, or ``None`` if there is none. It gives the new value,
+        ``LEAVE`` to change nothing, or ``DELETE``; it may be a coroutine. Where others write the
+        item meanwhile it is called again, with what they wrote, so it should do nothing else. What
+        it raises comes out, and nothing was changed.
+
+        Returns the value that is there then; ``None`` without one.
+
+        Args:
+            metadata: the new metadata; what it had, if not given.
+            index, ttl: as for `put`, of which this is one.
+
+        Raises:
+            Conflict: the transaction of *connection* does not see what others have written, so that
+                no new value could be made of it.
+        """
+        where = (namespace, key)
+
+        async def write(item: StoreItem | None, value: Any) -> None:
+            if value is DELETE and item is not None:
+                await self.delete(*where, expected_version=item, connection=connection)
+            elif value is not LEAVE and value is not DELETE:
+                kept = item.metadata if metadata is UNSET and item is not None else metadata
+                await self.put(
+                    *where,
+                    value,
+                    None if kept is UNSET else kept,
+                    index=index,
+                    ttl=ttl,
+                    expected_version=item,
+                    connection=connection,
+                )
+
+        read = await self.get_item(*where, refresh=False, connection=connection)
+        return await settled(read, function, write, in_transaction=connection is not None)
+
+    # --- Reading ----------------------------------------------------------------------------------
+
+    async def get(
+        self,
+        namespace: Namespace,
+        key: str,
+        *,
+        refresh: bool | None = None,
+        connection: HostConnection | None = None,
+    ) -> Any | None:
+        """The value, or ``None`` if there is none; `exists` tells a stored ``None`` from that.
+
+        Every call builds new objects. With *refresh* the item lives on for its ttl from now.
+        """
+        item = await self.get_item(namespace, key, refresh=refresh, connection=connection)
+        return None if item is None else item.value
+
+    async def get_item(
+        self,
+        namespace: Namespace,
+        key: str,
+        *,
+        refresh: bool | None = None,
+        connection: HostConnection | None = None,
+    ) -> StoreItem | None:
+        """The value with all that is known of it, or ``None``.
+
+        Raises:
+            Corrupt: what is stored does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
+        """
+        binds = item_binds(self.db, namespace, key)
+        statement = read.read_item(self.db.dialect)
+        with operation("store.get", **self._about(namespace)) as event:
+            rows = await self._rows(statement, binds, connection, event)
+            if not rows:
+                return None
+            event.payload_bytes = len(rows[0].value)
+            item = await off_loop(len(rows[0].value), partial(read.item, rows[0], self.db.keyring))
+        wanted = self._settings.refresh_ttl if refresh is None else refresh
+        if wanted and rows[0].lifetime is not None and not self.db.read_only:
+            return await self._prolonged(item, binds, rows[0].lifetime, connection)
+        return item
+
+    async def get_batch(
+        self, keys: Iterable[tuple[Namespace, str]], *, connection: HostConnection | None = None
+    ) -> dict[Name, Any]:
+        """The values of those ``(namespace, key)`` that are there. Does not prolong life."""
+        found = await self.get_items(keys, refresh=False, connection=connection)
+        return {name: item.value for name, item in found.items()}
+
+    async def get_items(
+        self,
+        keys: Iterable[tuple[Namespace, str]],
+        *,
+        refresh: bool | None = None,
+        connection: HostConnection | None = None,
+    ) -> dict[Name, StoreItem]:
+        """The items of those ``(namespace, key)`` that are there, in the order of *keys*.
+
+        With *refresh* each lives on for its ttl from now, as `get_item` has it.
+        """
+        wanted = self._places(keys)
+        found: dict[Name, StoreItem] = {}
+        ending: list[Any] = []
+        statement = read.read_items(self.db.dialect)
+        with operation("store.get", tenant=self.db.tenant) as event:
+            for listed in key_lists(self.db.dialect, wanted):
+                binds = {"k_tenant": self.db.tenant} | listed
+                for row in await self._rows(statement, binds, connection, event):
+                    event.payload_bytes += len(row.value)
+                    name = wanted[row.namespace, row.key]
+                    found[name] = read.item(row, self.db.keyring)
+                    if row.lifetime is not None:
+                        ending.append(row)
+        wants = self._settings.refresh_ttl if refresh is None else refresh
+        if ending and wants and not self.db.read_only:
+            for prolonged in await self._prolong(ending, connection):
+                item = found[wanted[place_of(prolonged)]]
+                if item.expires_at is not None and item.expires_at < prolonged["p_expires_at"]:
+                    later = replace(item, expires_at=prolonged["p_expires_at"])
+                    found[item.namespace, item.key] = later
+        return {name: found[name] for name in wanted.values() if name in found}
+
+    async def exists(
+        self, namespace: Namespace, key: str, *, connection: HostConnection | None = None
+    ) -> bool:
+        """Whether the item is there, whatever its value; does not prolong its life."""
+        binds, statement = item_binds(self.db, namespace, key), read.has_item(self.db.dialect)
+        with operation("store.get", **self._about(namespace)) as event:
+            return bool(await self._rows(statement, binds, connection, event))
+
+    async def get_embedding(
+        self,
+        namespace: Namespace,
+        key: str,
+        *,
+        field: str = "",
+        part: int = 0,
+        model: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[float] | None:
+        """A vector of an item, as it was given but for the precision of float32; or ``None``.
+
+        Without *field* that of the whole value. *part* counts from 0, *model* is the store's.
+        """
+        binds = item_binds(self.db, namespace, key) | {
+            "p_field": check_field(field),
+            "p_part": check_position(part, "part", MAX_PART),
+            "p_model": self._settings.model_of(model),
+        }
+        statement = read.read_vector(self.db.dialect)
+        with operation("store.get", **self._about(namespace)) as event:
+            rows = await self._rows(statement, binds, connection, event)
+        return [float(number) for number in rows[0].vector] if rows else None
+
+    async def refresh(
+        self, keys: Iterable[tuple[Namespace, str]], *, connection: HostConnection | None = None
+    ) -> int:
+        """Let those items that are there live for their own ttl from now; how many have one.
+
+        Of two that do so at once, the later end holds. Items without a ttl stay as they are.
+        """
+        wanted = self._places(keys)
+        ending: list[Any] = []
+        statement = read.lifetimes_of_items(self.db.dialect)
+        for listed in key_lists(self.db.dialect, wanted):
+            binds = {"k_tenant": self.db.tenant} | listed
+            ending += await self._rows(statement, binds, connection)
+        if ending:
+            await self._prolong(ending, connection)
+        return len(ending)
+
+    # --- Removing ---------------------------------------------------------------------------------
+
+    async def delete(
+        self,
+        namespace: Namespace,
+        key: str,
+        *,
+        expected_version: int | StoreItem | Unset = UNSET,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Remove an item with its vectors; whether it was there.
+
+        Raises:
+            Conflict: it is not as *expected_version* says, a version or the `StoreItem` that was
+                read; ``current`` is what is there, or ``None``.
+        """
+        binds = item_binds(self.db, namespace, key)
+        if expected_version is None:
+            raise TypeError("expected_version of a delete is a version")
+        check_expected(expected_version)
+        which, expected = write.as_expected(expected_version)
+        values = binds | expected | {"p_now": datetime.now(UTC)}
+
+        def program() -> Program[bool | None]:
+            rows = yield write.remove_item(self.db.dialect, expected=which), values
+            return _is_alive(rows[0].expires_at, values["p_now"]) if rows else None
+
+        with operation("store.delete", **self._about(namespace)) as event:
+            was_there = await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
+            if was_there is None and which != "any":
+                current = await self.get_item(namespace, key, refresh=False, connection=connection)
+                raise not_as_expected(key, expected_version, current)
+        return bool(was_there)
+
+    async def delete_batch(
+        self, keys: Iterable[tuple[Namespace, str]], *, connection: HostConnection | None = None
+    ) -> int:
+        """Remove items with their vectors, all in one transaction; how many were there."""
+        wanted, d = self._places(keys), self.db.dialect
+        binds = {"k_tenant": self.db.tenant, "p_now": datetime.now(UTC)}
+
+        def program() -> Program[int]:
+            gone = 0
+            for listed in key_lists(d, sorted(wanted)):
+                gone += (yield write.remove_items(d), binds | listed).touched
+            return gone
+
+        with operation("store.delete", tenant=self.db.tenant) as event:
+            event.details["items"] = len(wanted)
+            if not wanted:
+                return 0
+            return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
+
+    async def clear_namespace(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Remove all items of the namespace, with *prefix* also those below it; how many."""
+        check_flag(prefix, "prefix")
+        binds = scope_binds(self.db.tenant, encode_namespace(namespace), prefix)
+        values = binds | {"p_now": datetime.now(UTC)}
+        d = self.db.dialect
+
+        def program() -> Program[int]:
+            alive = yield read.count_items(d, below=prefix), values
+            yield write.clear_items(d, below=prefix), values
+            return int(alive[0][0])
+
+        with operation("store.clear", **self._about(namespace)) as event:
+            removed = await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
+            event.details["removed"] = removed
+        return removed
+
+    async def sweep(self, *, connection: HostConnection | None = None) -> int:
+        """Remove the tenant's expired items, which nobody can see any more; how many.
+
+        A few hundred at a time, each time in a transaction of its own.
+        """
+        values = {"k_tenant": self.db.tenant, "p_now": datetime.now(UTC), "p_limit": MAX_LISTED}
+        d = self.db.dialect
+
+        def program() -> Program[int | None]:
+            rows = yield read.list_expired(d), values
+            gone = 0
+            for listed in key_lists(d, ((row.namespace, row.key) for row in rows)):
+                gone += (yield read.drop_expired(d), values | listed).touched
+            return gone if rows else None
+
+        removed = 0
+        with operation("store.sweep", tenant=self.db.tenant) as event:
+            more = True
+            while more:
+                gone = await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
+                more = gone is not None
+                removed += gone or 0
+            event.details["removed"] = removed
+        return removed
+
+    # --- Listing ----------------------------------------------------------------------------------
+
+    async def list_keys(
+        self,
+        namespace: Namespace,
+        limit: int = 100,
+        *,
+        prefix: str | None = None,
+        after: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[str]:
+        """Keys of this very namespace, in the order of their code points, at most *limit*.
+
+        Those that begin with *prefix*; those beyond *after*, the last of the page before.
+        """
+        limit, start = check_limit(limit), after
+        if prefix is not None:
+            check_name(prefix, "prefix")
+        if after is not None:
+            check_name(after, "after")
+        binds = scope_binds(self.db.tenant, encode_namespace(namespace), below=False)
+        found: list[str] = []
+        with operation("store.list", **self._about(namespace)) as event:
+            if prefix and (start is None or start < prefix):
+                if await self._has(binds, prefix, connection):
+                    found.append(prefix)
+                start = prefix
+            while len(found) < limit:
+                statement = read.list_keys(self.db.dialect, after=start is not None)
+                values = binds | {"p_limit": limit - len(found), "p_after_key": start}
+                rows = await self._rows(statement, values, connection, event, stale=True)
+                keys = [row.key for row in rows]
+                fitting = [key for key in keys if not prefix or key.startswith(prefix)]
+                found += fitting
+                if len(keys) < values["p_limit"] or len(fitting) < len(keys):
+                    break
+                start = keys[-1]
+        return found[:limit]
+
+    async def list_items(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        filter: Mapping[str, Any] | None = None,
+        limit: int = 100,
+        after: StoreItem | None = None,
+        order: str = "newest",
+        connection: HostConnection | None = None,
+    ) -> list[StoreItem]:
+        """Items of the namespace, with *prefix* also of those below it, at most *limit*.
+
+        ``newest``: by the time of the last write, then by namespace and key, both backwards.
+        ``key``: by namespace and key. The next page comes *after* the last item of this one, and
+        is right however many were written meanwhile.
+
+        Raises:
+            TooLarge: the values take over 256 MiB together; ask for fewer.
+        """
+        limit, prefix = check_limit(limit), check_flag(prefix, "prefix")
+        path, wanted = encode_namespace(namespace), Filter.parse(filter)
+        if after is not None and not isinstance(after, StoreItem):
+            raise TypeError("after is the last StoreItem of the page before")
+        if order not in read.ORDERS:
+            raise ValueError(f"order is one of {', '.join(read.ORDERS)}, not {order!r}")
+        with operation("store.list", **self._about(namespace)) as event:
+            reader = ItemReader(self.db, path, prefix, wanted, connection, event)
+            return await taken(reader.in_order(order, after, limit), limit)
+
+    async def iter_keys(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: str | None = None,
+        page_size: int = ITEM_PAGE,
+        connection: HostConnection | None = None,
+    ) -> AsyncGenerator[str]:
+        """Yield all keys of this very namespace, in the order of their code points.
+
+        *prefix* is as of `list_keys`. Each page of *page_size* keys is a query of its own: what
+        others write meanwhile is seen if it comes after the keys that were yielded.
+        """
+        after: str | None = None
+        size = _page_size(page_size)
+        while True:
+            page = await self.list_keys(
+                namespace, size, prefix=prefix, after=after, connection=connection
+            )
+            for key in page:
+                yield key
+            if len(page) < size:
+                return
+            after = page[-1]
+
+    async def iter_items(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        filter: Mapping[str, Any] | None = None,
+        order: str = "newest",
+        page_size: int = ITEM_PAGE,
+        connection: HostConnection | None = None,
+    ) -> AsyncGenerator[StoreItem]:
+        """Yield all items of the namespace; with *prefix* also those of the namespaces below it.
+
+        *filter* and *order* are as of `list_items`. Each page of *page_size* items is a query of
+        its own. By ``newest``, an item that others write meanwhile moves to the front and may be
+        missed; by ``key`` it is yielded where it is.
+        """
+        after: StoreItem | None = None
+        size = _page_size(page_size)
+        while True:
+            page = await self.list_items(
+                namespace,
+                prefix=prefix,
+                filter=filter,
+                limit=size,
+                after=after,
+                order=order,
+                connection=connection,
+            )
+            for item in page:
+                yield item
+            if len(page) < size:
+                return
+            after = page[-1]
+
+    async def count(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """How many items the namespace holds, with *prefix* also those below it."""
+        check_flag(prefix, "prefix")
+        binds = scope_binds(self.db.tenant, encode_namespace(namespace), prefix)
+        statement = read.count_items(self.db.dialect, below=prefix)
+        with operation("store.list", **self._about(namespace)) as event:
+            rows = await self._rows(statement, binds, connection, event, stale=True)
+        return int(rows[0][0])
+
+    async def list_namespaces(
+        self,
+        prefix: Namespace | None = None,
+        limit: int = 100,
+        *,
+        after: Namespace | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[tuple[str, ...]]:
+        """Namespaces that hold an item, at most *limit*; with *prefix*, it and those below it.
+
+        In the order of their stored paths. The next page comes *after* the last of this one.
+        """
+        low = encode_namespace(prefix or ())
+        binds = {
+            "k_tenant": self.db.tenant,
+            "p_low": low,
+            "p_high": low[:-1] + "0",
+            "p_internal": INTERNAL_RANGE[0],
+            "p_internal_end": INTERNAL_RANGE[1],
+            "p_limit": check_limit(limit),
+        }
+        if after is not None:
+            # Right behind a path comes nothing that is not below it.
+            binds["p_low"] = max(low, encode_namespace(after) + "\x01")
+        with operation("store.list", tenant=self.db.tenant) as event:
+            statement = read.list_paths(self.db.dialect)
+            rows = await self._rows(statement, binds, connection, event, stale=True)
+        return [decode_namespace(row.place) for row in rows]
+
+    # --- Search -----------------------------------------------------------------------------------
+
+    async def search(
+        self,
+        namespace: Namespace,
+        query: str | None = None,
+        limit: int = 10,
+        *,
+        prefix: bool = False,
+        mode: str = "text",
+        filter: Mapping[str, Any] | None = None,
+        offset: int = 0,
+        threshold: float | None = None,
+        embedding: Any | None = None,
+        model: str | None = None,
+        alpha: float | None = None,
+        mmr: float | None = None,
+        explain: bool = False,
+        connection: HostConnection | None = None,
+    ) -> SearchHits:
+        """Items of the namespace, with *prefix* also of those below it, the best first.
+
+        There are fewer than *limit* only where no more exist. Without *query* and *embedding* they
+        are listed, the newest first, without a score, whatever *mode* and *threshold* say.
+
+        Args:
+            mode: ``text``: by words, any of them, rare ones counting more; the 500 best are ordered
+                by BM25. The score of the first is the share of the query that it holds, those of
+                the others are in proportion. ``vector``: by meaning, as the store's metric has it.
+                ``hybrid``: by both rankings, in which a place near the top counts most.
+            filter: see `memalchemy.filters`.
+            offset: how many of the best to leave out. Pages of a hybrid search fit together as
+                far as its first 100 hits; those beyond, as far as its first 1,000.
+            threshold: the least score.
+            embedding: the vector to look for; otherwise the embedder makes one of *query*. Without
+                *query* the mode ``text`` looks for it by meaning too.
+            alpha: what the ranking by meaning weighs in a hybrid one, 0 to 1; that by words weighs
+                the rest. Half each, if not given.
+            mmr: 0 to 1: hits that differ, in the modes ``vector`` and ``hybrid``. Each next one is
+                the best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four
+                times as many as are wanted; so they are not in the order of their scores. Hits
+                beyond the first 1,000 are.
+            explain: say in ``plans`` how it was found.
+
+        Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
+        *query* is an operator. A query without words finds nothing by words.
+
+        Raises:
+            StoreCapabilityError: a vector of *query* is needed, and there is no embedder; or the
+                database is encrypted, and holds no readable words or vectors to look in.
+                ``capability`` is ``search`` for words, ``semantic_search`` for vectors.
+            TooLarge: the values take over 256 MiB together; ask for fewer.
+            ValueError: there are vectors of the model, but none of this size; or *query* and
+                *embedding* are both given, in the mode ``text``.
+        """
+        limit, offset = check_limit(limit), check_limit(offset)
+        check_flag(prefix, "prefix")
+        if mode not in MODES:
+            raise ValueError(f"mode is one of {', '.join(MODES)}, not {mode!r}")
+        if query is not None:
+            check_query(query)
+        if embedding is not None and mode == "text":
+            if query is not None:
+                raise InvalidArgument("embedding= is for the modes vector and hybrid")
+            mode = "vector"
+        _check_threshold(threshold)
+        check_fraction(alpha, "alpha")
+        check_fraction(mmr, "mmr")
+        if alpha is not None and mode != "hybrid":
+            raise InvalidArgument("alpha= is for the mode hybrid")
+        if mmr is not None and mode == "text":
+            raise InvalidArgument("mmr= is for the modes vector and hybrid")
+        path, wanted = encode_namespace(namespace), Filter.parse(filter)
+        most = limit + offset
+        if query is None and embedding is None:
+            with operation("store.search", **self._about(namespace)) as event:
+                reader = ItemReader(self.db, path, prefix, wanted, connection, event)
+                items = await taken(reader.in_order("newest", None, most), most)
+            return _hits([_hit(item, None) for item in items[offset:]], [_LISTED], explain)
+        if mode != "vector":
+            self.db.keyring.check_readable("text", "a search by words", store="Store")
+        vector = await self._vector(query, embedding) if mode != "text" else None
+        with operation("store.search", **self._about(namespace)) as event:
+            name = self._settings.model_of(model)
+            reader = ItemReader(self.db, path, prefix, wanted, connection, event)
+            search = ItemSearch(reader, query, vector, name, self.metric, threshold, [])
+            found = await search.best(mode, most if mmr is None else pool_size(most), alpha)
+            if mmr is not None:
+                found = await diversify(self.db, found, mmr, most, name, connection, event)
+        return _hits([_hit(one.item, one.score) for one in found[offset:]], search.plans, explain)
+
+    async def search_many(
+        self,
+        namespaces: Iterable[Namespace],
+        query: str | None = None,
+        limit: int = 10,
+        *,
+        prefix: bool = False,
+        mode: str = "text",
+        filter: Mapping[str, Any] | None = None,
+        threshold: float | None = None,
+        embedding: Any | None = None,
+        model: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[StoreItem]:
+        """The hits of each namespace, at most *limit* of each, in the order of *namespaces*.
+
+        Otherwise as `search`; the embedder is called once.
+        """
+        if embedding is None and query is not None and mode != "text":
+            embedding = await self._vector(query, None)
+            if embedding is None and mode == "vector":
+                return []
+        found: list[StoreItem] = []
+        for namespace in check_list(namespaces, "namespaces"):
+            found += await self.search(
+                namespace,
+                query,
+                prefix=prefix,
+                mode=mode,
+                filter=filter,
+                limit=limit,
+                threshold=threshold,
+                embedding=embedding,
+                model=model,
+                connection=connection,
+            )
+        return found
+
+    async def search_by_embedding(
+        self,
+        namespace: Namespace,
+        query_embedding: Any,
+        limit: int = 10,
+        threshold: float | None = None,
+        metadata_filter: Mapping[str, Any] | None = None,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        offset: int = 0,
+        prefix: bool = False,
+        model: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[SemanticSearchResult]:
+        """Items by the nearness of their vectors, the nearest first, each with its distance.
+
+        An item of several vectors counts by the nearest of them. *filter* is of value and metadata,
+        *metadata_filter* of the metadata alone; *offset* leaves out as many of the nearest.
+        """
+        limit, offset = check_limit(limit), check_limit(offset)
+        check_flag(prefix, "prefix")
+        _check_threshold(threshold)
+        path = encode_namespace(namespace)
+        filters = [filter] if filter else []
+        if metadata_filter:
+            filters.append({"$metadata": metadata_filter})
+        wanted = Filter.parse({"$and": filters} if filters else None)
+        vector = check_vector(query_embedding, "query_embedding")
+        self.db.keyring.check_readable("vectors", "a search by meaning", store="Store")
+        with operation("store.search", **self._about(namespace)) as event:
+            name = self._settings.model_of(model)
+            reader = ItemReader(self.db, path, prefix, wanted, connection, event)
+            search = ItemSearch(reader, None, vector, name, self.metric, threshold, [])
+            found = await search.best("vector", limit + offset)
+        return [SemanticSearchResult(one.item, one.score, one.distance) for one in found[offset:]]
+
+    # --- Shared by the methods above --------------------------------------------------------------
+
+    async def _vectors(self, value: Any, index: Index, embedding: Any | None) -> list[VectorRow]:
+        if embedding is not None:
+            if index:
+                raise TypeError("give index= or embedding=, not both")
+            self.db.keyring.check_readable("vectors", "embedding=", store="Store")
+            return rows_of(embedding, self._settings.model)
+        (vectors,) = await self._settings.vectors_of([value], index)
+        return vectors
+
+    async def _vectors_of_all(self, given: list[NewItem], index: Index) -> list[list[VectorRow]]:
+        """The vectors of each: those that it brings, or those that the embedder makes of it."""
+        found: list[list[VectorRow]] = [[] for _ in given]
+        to_embed: dict[bool | tuple[str, ...] | None, list[int]] = {}
+        for at, one in enumerate(given):
+            if one.embedding is None:
+                wanted = index if one.index is None else one.index
+                whole = wanted is None or isinstance(wanted, (bool, str))
+                to_embed.setdefault(wanted if whole else tuple(wanted), []).append(at)  # type: ignore[arg-type]
+                continue
+            self.db.keyring.check_readable("vectors", "embedding=", store="Store")
+            try:
+                found[at] = rows_of(one.embedding, self._settings.model)
+            except (TypeError, ValueError) as error:
+                error.add_note(_whose(one))
+                raise
+        for said, places in to_embed.items():
+            made = await self._settings.vectors_of((given[at].value for at in places), said)
+            for at, vectors in zip(places, made, strict=True):
+                found[at] = vectors
+        return found
+
+    async def _vector(self, query: str | None, embedding: Any | None) -> Any:
+        self.db.keyring.check_readable("vectors", "a search by meaning", store="Store")
+        if embedding is not None:
+            return check_vector(embedding)
+        if self._settings.embedder is None:
+            raise no_embedder("a search by meaning")
+        assert query is not None
+        return (await embed(self._settings.embedder, [query]))[0] if query.strip() else None
+
+    def _prepared(
+        self, given: list[NewItem], ttl: Seconds | None, now: datetime
+    ) -> list[dict[str, Any]]:
+        rows = []
+        for one in given:
+            try:
+                binds = item_binds(self.db, one.namespace, one.key)
+                life = ttl if one.ttl is None else one.ttl
+                namespace = tuple(one.namespace)
+                row = self._settings.row(namespace, one.value, one.metadata, life, now)
+            except (MemalchemyError, TypeError, ValueError) as error:
+                error.add_note(_whose(one))
+                raise
+            rows.append(binds | row)
+        return rows
+
+    def _places(self, keys: Iterable[tuple[Namespace, str]]) -> dict[Place, Name]:
+        wanted: dict[Place, Name] = {}
+        for namespace, key in check_list(keys, "keys"):
+            binds = item_binds(self.db, namespace, key)
+            wanted[binds["k_namespace"], key] = (tuple(namespace), key)
+        return wanted
+
+    async def _prolonged(
+        self,
+        item: StoreItem,
+        binds: Mapping[str, Any],
+        lifetime: int,
+        connection: HostConnection | None,
+    ) -> StoreItem:
+        now = datetime.now(UTC)
+        expires = end_of_life(now, lifetime, item.key)
+        values = dict(binds) | {
+            "p_now": now,
+            "p_expires_at": expires,
+            "p_lifetime": lifetime,
+            "p_version": item.version,
+        }
+
+        def program() -> Program[int]:
+            return (yield write.prolong_item(self.db.dialect), values).touched
+
+        with operation("store.refresh", **self._about(item.namespace)) as event:
+            single = self.db.dialect.autocommits
+            touched = await self.db.run(
+                program,
+                WRITE_ROWS_STATEMENT if single else WRITE_ROWS,
+                connection=connection,
+                event=event,
+            )
+        return replace(item, expires_at=expires) if touched else item
+
+    async def _prolong(
+        self, rows: Sequence[Any], connection: HostConnection | None
+    ) -> list[dict[str, Any]]:
+        """Let the items of *rows* live for their lifetimes from now; what was bound for each."""
+        now = datetime.now(UTC)
+        tenant = {"k_tenant": self.db.tenant, "p_now": now}
+        # In one order in every process: two that prolong the same items do not block each other.
+        binds = sorted((tenant | _life_from(now, row) for row in rows), key=place_of)
+
+        def program() -> Program[None]:
+            yield write.prolong_item(self.db.dialect), binds
+
+        with operation("store.refresh", tenant=self.db.tenant) as event:
+            event.details["items"] = len(binds)
+            await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
+        return binds
+
+    async def _has(
+        self, binds: Mapping[str, Any], key: str, connection: HostConnection | None
+    ) -> bool:
+        values = dict(binds) | {"k_key": key}
+        return bool(await self._rows(read.has_item(self.db.dialect), values, connection))
+
+    def _about(self, namespace: Namespace) -> dict[str, Any]:
+        return {"tenant": self.db.tenant, "details": {"namespace": "/".join(namespace)}}
+
+    async def _rows(
+        self,
+        statement: Any,
+        binds: Mapping[str, Any],
+        connection: HostConnection | None,
+        event: Event | None = None,
+        *,
+        stale: bool = False,
+    ) -> Any:
+        """The rows of *statement* now; *stale* as for `Database.read`."""
+        return await ask(self.db, statement, binds, connection, event=event, stale=stale)
+
+
+_LISTED = SearchPlan("list", "nothing was asked for: the newest first")
+
+
+def _page_size(size: int) -> int:
+    limit = check_limit(size, "page_size")
+    if not limit:
+        raise ValueError("page_size must be at least 1")
+    return limit
+
+
+def _check_threshold(threshold: float | None) -> None:
+    if threshold is None:
+        return
+    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)):
+        raise TypeError(f"threshold is a score, not {type(threshold).__name__}")
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"threshold is a score, from 0 to 1: not {threshold}")
+
+
+def _hit(item: StoreItem, score: float | None) -> SearchHit:
+    return SearchHit(
+        item.namespace,
+        item.key,
+        item.value,
+        item.metadata,
+        item.created_at,
+        item.updated_at,
+        item.version,
+        item.expires_at,
+        score,
+    )
+
+
+def _hits(hits: list[SearchHit], plans: list[SearchPlan], explain: bool) -> SearchHits:
+    found = SearchHits(hits)
+    if explain:
+        found.plans = tuple(plans)
+    return found
+
+
+def _new_item(one: Sequence[Any] | NewItem) -> NewItem:
+    if isinstance(one, NewItem):
+        return one
+    if not isinstance(one, (tuple, list)) or not 3 <= len(one) <= 4:
+        raise TypeError(
+            "each item is (namespace, key, value), (namespace, key, value, metadata) or a NewItem"
+        )
+    return NewItem(*one)
+
+
+def _copied(one: NewItem) -> NewItem:
+    metadata = dict(one.metadata) if isinstance(one.metadata, Mapping) else one.metadata
+    copies = {"value": one.value, "metadata": metadata, "embedding": one.embedding}
+    return replace(one, **{name: frozen(each) for name, each in copies.items()})
+
+
+def _is_dated(one: NewItem) -> bool:
+    return any(time is not None for time in (one.created_at, one.updated_at, one.expires_at))
+
+
+def _times(row: Row, one: NewItem) -> dict[str, Any]:
+    return {name: row[name] for name in ("k_tenant", "k_namespace", "k_key")} | {
+        "p_created_at": one.created_at,
+        "p_updated_at": one.updated_at,
+        "p_expires_at": one.expires_at,
+    }
+
+
+def _whose(one: NewItem) -> str:
+    return f"of the batch's item {one.key!r} in {one.namespace!r}; nothing was written"
+
+
+def _life_from(now: datetime, row: Any) -> dict[str, Any]:
+    return {
+        "k_namespace": row.namespace,
+        "k_key": row.key,
+        "p_version": row.version,
+        "p_lifetime": row.lifetime,
+        "p_expires_at": end_of_life(now, row.lifetime, row.key),
+    }
+
+
+def _is_alive(expires_at: datetime | None, now: datetime) -> bool:
+    return expires_at is None or expires_at > now
+
+
+def _names(fields: Iterable[str]) -> list[str]:
+    given = check_list(fields, "index_metadata")
+    return [check_name(field, "a field of index_metadata") for field in given]
+
+
+def _weight(value: Any) -> int:
+    """A guess of how long a value takes to encode, in bytes of a state."""
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    return OFF_LOOP_BYTES if is_heavy([value]) else 0

@@ -1,0 +1,175 @@
+"""Entries as rows, and rows as entries: values, keys, times and words. Knows no statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.payloads import (
+    VALUE_CODEC,
+    decode_payload,
+    decode_payloads,
+    encode_payload,
+)
+from memalchemy.codec.search_text import item_search_text, snippet
+from memalchemy.codec.values import frozen, is_heavy
+from memalchemy.contracts import Entry, EntryHit, check_time
+from memalchemy.database import OFF_LOOP_BYTES
+from memalchemy.errors import Corrupt, MemalchemyError, about
+from memalchemy.keys import check_entry_key
+
+Row = dict[str, Any]
+
+
+def rows_of(
+    values: Sequence[Any],
+    keys: Sequence[str | None],
+    times: Sequence[datetime],
+    index_text: bool,
+    keyring: Keyring,
+) -> list[Row]:
+    """What is bound for each of *values*, in order.
+
+    Raises:
+        NotSerialisable, TooLarge: one of them cannot be stored; a note says which.
+    """
+    rows = []
+    for at, (value, key, occurred_at) in enumerate(zip(values, keys, times, strict=True)):
+        try:
+            row = encoded(value, index_text, keyring)
+        except MemalchemyError as error:
+            error.add_note(f"of entry {at} of {len(values)}; nothing was written")
+            raise
+        rows.append(row | {"p_entry_key": key, "p_occurred_at": occurred_at})
+    return rows
+
+
+def encoded(value: Any, index_text: bool, keyring: Keyring) -> Row:
+    """What is bound for a value alone."""
+    payload, checksum = encode_payload(value)
+    stored = keyring.encrypt(VALUE_CODEC, checksum, payload)
+    indexed = index_text and keyring.is_readable("text")
+    return {
+        "p_codec": stored.codec,
+        "p_checksum": stored.checksum,
+        "p_search_text": item_search_text(value, {}) if indexed else None,
+        "p_payload": stored.payload,
+    }
+
+
+def entry(thread_id: str, keyring: Keyring, row: Any) -> Entry:
+    """A row as it was read.
+
+    Raises:
+        Corrupt: the payload is not what was stored; the message names thread and position.
+    """
+    return entries(thread_id, keyring, [row])[0]
+
+
+def entries(thread_id: str, keyring: Keyring, rows: Sequence[Any]) -> list[Entry]:
+    """Rows in their order.
+
+    Raises:
+        Corrupt, KeyMissing, NotEncrypted: as `values`.
+    """
+    found = values(
+        thread_id,
+        keyring,
+        [row.seq for row in rows],
+        [row.codec for row in rows],
+        [row.checksum for row in rows],
+        [row.payload for row in rows],
+    )
+    return [
+        Entry(row.seq, content, row.entry_key, row.occurred_at, row.stored_at)
+        for row, content in zip(rows, found, strict=True)
+    ]
+
+
+def hit(row: Any, score: float, terms: list[list[str]], keyring: Keyring) -> EntryHit:
+    """A row that a search found."""
+    return EntryHit(
+        row.seq,
+        _value(row.thread_id, keyring, row.seq, row.codec, row.checksum, row.payload),
+        row.entry_key,
+        row.occurred_at,
+        row.stored_at,
+        row.thread_id,
+        score,
+        snippet(row.search_text, terms),
+    )
+
+
+def values(
+    thread_id: str,
+    keyring: Keyring,
+    positions: Sequence[int],
+    codecs: Sequence[str],
+    checksums: Sequence[int],
+    payloads: Sequence[bytes],
+) -> list[Any]:
+    """The values of rows, given as columns: all at once, where nothing is sealed.
+
+    Raises:
+        Corrupt: a payload is not what was stored; the message names thread and position.
+        KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
+    """
+    if not keyring.encrypts:
+        try:
+            return decode_payloads(payloads, checksums, codecs)
+        except Corrupt:
+            pass  # which of them it is, and what is wrong with it, is found one by one
+    one = partial(_value, thread_id, keyring)
+    return list(map(one, positions, codecs, checksums, payloads))
+
+
+def _value(
+    thread_id: str, keyring: Keyring, position: int, tag: str, checksum: int, payload: bytes
+) -> Any:
+    try:
+        stored = keyring.decrypt(tag, checksum, bytes(payload))
+        return decode_payload(stored.payload, stored.checksum, stored.codec)
+    except MemalchemyError as error:
+        raise about(error, f"entry {position} of thread {thread_id!r}") from error
+
+
+def weight(rows: Iterable[Any]) -> int:
+    """How much there is to decode, in bytes."""
+    return sum(len(row.payload) for row in rows if row.payload is not None)
+
+
+def weighed(values: list[Any]) -> tuple[list[Any], int]:
+    """Values to encode, with a guess of how long that takes, in bytes of a state.
+
+    Those that take long are copies: the caller may change its own while a thread encodes them.
+    """
+    if len(values) > 2_000 or is_heavy(values):
+        return frozen(values), OFF_LOOP_BYTES
+    return values, 0
+
+
+def check_keys(keys: Sequence[str | None] | str | None, count: int) -> list[str | None]:
+    """A key for each entry, or ``None``; one string is the key of a single entry."""
+    if keys is None:
+        return [None] * count
+    given = [keys] if isinstance(keys, str) else list(keys)
+    if len(given) != count:
+        raise ValueError(f"keys= has {len(given)} keys for {count} entries; give one for each")
+    return [None if key is None else check_entry_key(key) for key in given]
+
+
+def check_times(
+    given: datetime | Sequence[datetime] | None, count: int, now: datetime
+) -> list[datetime]:
+    """When each entry occurred: now, at one time, or each at its own."""
+    times = [now] * count if given is None else given
+    if isinstance(times, datetime):
+        times = [times] * count
+    if len(times) != count:
+        raise ValueError(f"occurred_at= has {len(times)} times for {count} entries")
+    for time in times:
+        check_time(time, "occurred_at=")
+    return list(times)

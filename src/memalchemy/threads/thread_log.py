@@ -1,0 +1,832 @@
+"""`ThreadLog`: the ordered log of a thread's entries, such as messages and events.
+
+``entry_rows`` turns entries into rows and back; the statements and programs are those of
+`memalchemy.log`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from sqlalchemy import Executable
+
+from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.search_text import query_terms
+from memalchemy.contracts import (
+    UNSET,
+    Entry,
+    EntryHit,
+    LogReading,
+    Seconds,
+    Unset,
+    check_limit,
+    check_position,
+    check_query,
+    check_time,
+    to_lifetime,
+)
+from memalchemy.database import (
+    READ,
+    WRITE,
+    WRITE_ROWS,
+    WRITE_STATEMENT,
+    Database,
+    Decode,
+    HostConnection,
+    check_database,
+    off_loop,
+)
+from memalchemy.errors import DatabaseUnreachable, NotFound
+from memalchemy.events import Event, operation
+from memalchemy.keys import (
+    check_list,
+    check_namespace,
+    check_thread_id,
+    encode_id,
+    encode_namespace,
+    fork_of,
+)
+from memalchemy.log import (
+    Head,
+    Log,
+    append,
+    copy_log,
+    delete_log,
+    entries,
+    listing,
+    new_epoch,
+    second_of,
+)
+from memalchemy.log.entries import remove_all
+from memalchemy.search.text import ScoredRow, find_entries
+from memalchemy.statements import Answer, Program
+from memalchemy.threads import entry_rows
+
+T = TypeVar("T")
+Made = TypeVar("Made")
+
+TRIES = 5
+
+_ALWAYS = (datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
+
+_VERSION, _EPOCH, _SEQ, _CODEC, _CHECKSUM, _PAYLOAD = range(6)
+"""The first columns of `entries.read_news`, whose rows have no names."""
+
+
+class ThreadLog:
+    """Keep what happens in a thread, in order: any values, appended, read, taken back.
+
+    Order is that of positions, which are allotted one after another whoever appends, never that of
+    a clock. Every write is whole or absent, and costs the same however long the log is. Writes take
+    ``expected_version``: the log's `version` that the caller has seen, 0 for a log that is not
+    there; if it has moved on, `Conflict` is raised and nothing is changed.
+
+    Args:
+        db: where to keep them.
+        namespace: keeps several uses of one thread id apart.
+        index_text: make the words of entries findable with `search`.
+        ttl: how long a log lives after its last append, in seconds or as a timedelta.
+
+    Every method takes ``connection=``, an `AsyncConnection` or `AsyncSession` of the host: the work
+    is then part of the host's transaction, sees its own writes, and is gone after a rollback.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+    """
+
+    db: Database
+    namespace: tuple[str, ...]
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        namespace: Iterable[str] = ("log",),
+        index_text: bool = True,
+        ttl: Seconds | None = None,
+    ) -> None:
+        self.db = check_database(db, self)
+        self.namespace = check_namespace(namespace)
+        self._path = encode_namespace(self.namespace)
+        self._index_text = index_text
+        self._ttl = None if ttl is None else to_lifetime(ttl)
+
+    def __repr__(self) -> str:
+        return f"ThreadLog({self.db!r}, namespace={self.namespace!r})"
+
+    # --- Writing ----------------------------------------------------------------------------------
+
+    async def append(
+        self,
+        thread_id: str,
+        entries: Any,
+        *,
+        keys: Sequence[str | None] | str | None = None,
+        expected_version: int | Unset = UNSET,
+        occurred_at: datetime | Sequence[datetime] | None = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[int]:
+        """Append one entry, or a list of them, and return their positions; all or none.
+
+        Without *keys* it is one round trip on PostgreSQL. If the connection is lost in the middle
+        of it, nobody knows whether it happened: the error says ``maybe_applied``. With *keys* such
+        an append is repeated, because it is safe to.
+
+        Args:
+            entries: a value, or a list of values; see `memalchemy.codec.values` for what they may
+                hold. A list is several entries: put one that is itself a list into a list.
+            keys: for each entry a key of up to 128 characters, or ``None``. An entry whose key is
+                in the log is not appended again; its position is returned.
+            occurred_at: when it happened, for all or for each; now, if not given.
+            ttl: in place of the log's own. The last append counts: after one without any, the log
+                does not expire.
+
+        Raises:
+            NotSerialisable, TooLarge: one of them cannot be stored; nothing was written.
+            Conflict: the log is not at *expected_version*.
+            ThreadDeleted: a version was expected, and the thread has been deleted since.
+        """
+        given = list(entries) if isinstance(entries, list) else [entries]
+        return await self._place(
+            "thread.append",
+            thread_id,
+            given,
+            keys=keys,
+            expected=expected_version,
+            occurred_at=occurred_at,
+            ttl=ttl,
+            connection=connection,
+        )
+
+    async def replace_suffix(
+        self,
+        thread_id: str,
+        after: int,
+        entries: Any,
+        *,
+        keys: Sequence[str | None] | str | None = None,
+        expected_version: int | Unset = UNSET,
+        occurred_at: datetime | Sequence[datetime] | None = None,
+        ttl: Seconds | None = None,
+        clearing: ThreadLog | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[int]:
+        """Put entries in place of all beyond position *after* (0: of all), in one transaction.
+
+        Their positions are new ones. Otherwise as `append`; without entries it cuts off the end.
+        Another log of the thread, *clearing*, loses its entries in the same transaction.
+        """
+        if clearing is not None and not isinstance(clearing, ThreadLog):
+            raise TypeError(f"clearing is a ThreadLog, not {type(clearing).__name__}")
+        given = list(entries) if isinstance(entries, list) else [entries]
+        return await self._place(
+            "thread.replace",
+            thread_id,
+            given,
+            keys=keys,
+            expected=expected_version,
+            occurred_at=occurred_at,
+            ttl=ttl,
+            connection=connection,
+            after=_position(after, "after"),
+            clearing=clearing,
+        )
+
+    async def pop(
+        self,
+        thread_id: str,
+        *,
+        expected_version: int | Unset = UNSET,
+        connection: HostConnection | None = None,
+    ) -> Entry | None:
+        """Remove the newest entry and return it; ``None`` if there is none.
+
+        Of several that pop at once, in whatever processes, no two are given the same entry.
+
+        Raises:
+            Corrupt: what is stored does not match its checksum; it was not removed.
+        """
+        log = self._log(thread_id)
+        expected = _version(expected_version)
+
+        def program() -> Program[Entry | None]:
+            values = self._values(log)
+            row = yield from entries.take_newest(self.db.dialect, log, values, expected)
+            return None if row is None else entry_rows.entry(thread_id, self.db.keyring, row)
+
+        with operation("thread.pop", **self._about(thread_id)) as event:
+            return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
+
+    async def remove(
+        self,
+        thread_id: str,
+        positions: Iterable[int],
+        *,
+        expected_version: int | Unset = UNSET,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Remove the entries at *positions*, in one transaction; how many of them there were.
+
+        Raises:
+            Conflict, ThreadDeleted: as `append`.
+        """
+        log, d = self._log(thread_id), self.db.dialect
+        expected = _version(expected_version)
+        given = check_list(positions, "positions")
+        ranges = _ranges(_position(position, "position") for position in given)
+        return await self._written(
+            "thread.remove",
+            thread_id,
+            lambda: entries.remove_some(d, log, self._values(log), ranges, expected),
+            connection,
+        )
+
+    async def edit(
+        self,
+        thread_id: str,
+        position: int,
+        value: Any,
+        *,
+        expected_version: int | Unset = UNSET,
+        connection: HostConnection | None = None,
+    ) -> bool:
+        """Give the entry at *position* another value; whether it was there.
+
+        Its position, key and times stay.
+
+        Raises:
+            NotSerialisable, TooLarge, Conflict, ThreadDeleted: as `append`.
+        """
+        log, d = self._log(thread_id), self.db.dialect
+        expected = _version(expected_version)
+        (value,), weight = entry_rows.weighed([value])
+        encode = partial(entry_rows.encoded, value, self._index_text, self.db.keyring)
+        row = await off_loop(weight, encode)
+        row["p_seq"] = _position(position, "position")
+        with operation("thread.edit", **self._about(thread_id)) as event:
+            event.payload_bytes = len(row["p_payload"])
+            return await self.db.run(
+                lambda: entries.change_one(d, log, self._values(log), row, expected),
+                WRITE,
+                connection=connection,
+                event=event,
+            )
+
+    async def clear(
+        self,
+        thread_id: str,
+        *,
+        expected_version: int | Unset = UNSET,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Remove all entries; how many they were. The log itself stays, and so do its versions."""
+        log, d = self._log(thread_id), self.db.dialect
+        expected = _version(expected_version)
+        return await self._written(
+            "thread.clear",
+            thread_id,
+            lambda: entries.remove_all(d, log, self._values(log), expected),
+            connection,
+        )
+
+    async def delete(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
+        """Delete this log of the thread; whether it was there.
+
+        The thread's other logs, its checkpoints too, stay: `Checkpointer.delete` deletes a thread
+        with all its logs. For a day an append that expects a version gets `ThreadDeleted`.
+        """
+        log, now = self._log(thread_id), datetime.now(UTC)
+        return await self._written(
+            "thread.delete", thread_id, lambda: delete_log(self.db.dialect, log, now), connection
+        )
+
+    async def fork(
+        self,
+        thread_id: str,
+        position: int | None = None,
+        *,
+        new_thread_id: str | None = None,
+        namespace: Iterable[str] | None = None,
+        connection: HostConnection | None = None,
+    ) -> str:
+        """Copy the log up to *position* (all of it, without) into a new thread; return its id.
+
+        ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut off to fit).
+        Positions, keys and times are those of the original; the two share nothing afterwards. With
+        another *namespace* the copy goes there, and may be of the same thread.
+
+        Raises:
+            NotFound: there is no such entry, or none at all.
+            Conflict: the new thread holds something in that namespace already.
+            ValueError: the new log is the old one.
+        """
+        to_log = self if namespace is None else ThreadLog(self.db, namespace=namespace)
+        target = new_thread_id
+        if target is None:
+            target = fork_of(thread_id)
+        source, to, now = self._log(thread_id), to_log._log(target), datetime.now(UTC)
+        if to == source:
+            raise ValueError("a fork needs a thread id of its own")
+        at = None if position is None else _position(position, "position")
+        with operation("thread.fork", **self._about(thread_id)) as event:
+            event.details["to"] = target
+            copied = await self.db.run(
+                lambda: copy_log(self.db.dialect, source, to, now, position=at),
+                WRITE_ROWS,
+                connection=connection,
+                event=event,
+            )
+            if not copied:
+                what = "any entry" if position is None else f"an entry at {position}"
+                raise NotFound(f"the log of thread {thread_id!r} does not have {what}")
+        return target
+
+    # --- Reading ----------------------------------------------------------------------------------
+
+    async def tail(
+        self,
+        thread_id: str,
+        limit: int = 100,
+        *,
+        before: int | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[Entry]:
+        """The newest *limit* entries, the oldest of them first; those below position *before*.
+
+        Raises:
+            Corrupt: what is stored does not match its checksum. From every reading method.
+        """
+        found = await self._entries(thread_id, "last", None, before, None, None, limit, connection)
+        return found[::-1]
+
+    async def range(
+        self,
+        thread_id: str,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[Entry]:
+        """Entries in order: the first *limit* of those that every given bound lets through.
+
+        Positions beyond *after* and below *before*; occurred at *since* or later, and earlier than
+        *until*. Positions are looked up, times are compared entry by entry.
+        """
+        return await self._entries(
+            thread_id, "first", after, before, since, until, limit, connection
+        )
+
+    async def iter_entries(
+        self,
+        thread_id: str,
+        *,
+        after: int = 0,
+        newest_first: bool = False,
+        page_size: int = 100,
+        connection: HostConnection | None = None,
+    ) -> AsyncGenerator[Entry]:
+        """Yield the entries beyond position *after*, in order, or with *newest_first* backwards.
+
+        Each page of *page_size* entries is a query of its own.
+        """
+        size = check_limit(page_size, "page_size")
+        if not size:
+            raise ValueError("page_size must be at least 1")
+        first, before = after, None
+        while True:
+            if newest_first:
+                page = await self.tail(thread_id, size, before=before, connection=connection)
+                page = [entry for entry in reversed(page) if entry.position > after]
+            else:
+                page = await self.range(thread_id, after=first, limit=size, connection=connection)
+            for entry in page:
+                yield entry
+            if len(page) < size:
+                return
+            first = before = page[-1].position
+
+    async def read(
+        self,
+        thread_id: str,
+        seen: LogReading | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> LogReading:
+        """All entries; after an earlier reading *seen*, only what is new since, if that will do.
+
+        It will while nothing was removed or edited. Otherwise ``complete`` is set, and the entries
+        are all that there are, in place of those that were read before. One round trip.
+        """
+        make = partial(entry_rows.entries, thread_id, self.db.keyring)
+        reading, found = await self._news(thread_id, seen, make, True, connection)
+        return replace(reading, entries=found)
+
+    async def scan(
+        self,
+        thread_id: str,
+        make: Callable[[int, Any, int], Made],
+        seen: LogReading | None = None,
+        *,
+        connection: HostConnection | None = None,
+    ) -> tuple[LogReading, list[Made]]:
+        """`read`, for those who need neither keys nor times: some times as fast.
+
+        *make* is called with each position, value and checksum, maybe in another thread; what it
+        returned is given beside the reading, which has no entries.
+        """
+
+        def made(
+            positions: Sequence[int], values: Sequence[Any], marks: Sequence[int]
+        ) -> list[Made]:
+            return list(map(make, positions, values, marks))
+
+        return await self.read_columns(thread_id, made, seen, connection)
+
+    async def count(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
+        """How many entries the log has. They are counted: this takes longer as there are more."""
+        rows = await self._rows(entries.count_entries, thread_id, connection)
+        return int(rows[0][0])
+
+    async def version(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
+        """The log's version, which every write moves; 0 if it is not there."""
+        rows = await self._rows(entries.read_version, thread_id, connection)
+        return int(rows[0].version) if rows else 0
+
+    # --- Threads ----------------------------------------------------------------------------------
+
+    async def list_threads(
+        self, limit: int = 100, pattern: str = "*", *, connection: HostConnection | None = None
+    ) -> list[str]:
+        """The ids of threads with an entry, most recently written first.
+
+        *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
+        """
+        found = listing.ThreadIds(self.db, self._path, "entries", pattern)
+        return await found.first(check_limit(limit), connection)
+
+    async def count_threads(
+        self, pattern: str = "*", *, connection: HostConnection | None = None
+    ) -> int:
+        """How many threads with an entry there are, whose ids match the glob."""
+        return await listing.ThreadIds(self.db, self._path, "entries", pattern).count(connection)
+
+    async def last_written(
+        self, thread_ids: Sequence[str], *, connection: HostConnection | None = None
+    ) -> dict[str, datetime]:
+        """When each of these threads was last written, of those that have an entry."""
+        d = self.db.dialect
+        found: dict[str, datetime] = {}
+        given = check_list(thread_ids, "thread_ids")
+        ids = [(encode_id(check_thread_id(thread_id)),) for thread_id in given]
+        binds = {"k_tenant": self.db.tenant, "k_namespace": self._path, "p_now": datetime.now(UTC)}
+        with operation("thread.read", tenant=self.db.tenant) as event:
+            for some in d.statements.list_batches("p_thread_ids", ids):
+                rows = await self._ask(listing.list_named(d), binds | some, connection, event)
+                found |= {row.thread_id: row.updated_at for row in rows}
+        return found
+
+    async def list_older(
+        self, cutoff: datetime, *, after: str | None = None, limit: int = 100
+    ) -> list[str]:
+        """The ids of threads with an entry that occurred before *cutoff*, in the order of ids.
+
+        A page of *limit*, beyond the id *after*.
+        """
+        binds: dict[str, Any] = {"k_tenant": self.db.tenant, "k_namespace": self._path}
+        binds |= {
+            "p_cutoff": check_time(cutoff, "cutoff"),
+            "p_now": datetime.now(UTC),
+            "p_limit": check_limit(limit),
+        }
+        if after is not None:
+            binds["p_thread_id"] = check_thread_id(after)
+        statement = listing.list_old(self.db.dialect, after=after is not None)
+        with operation("thread.read", tenant=self.db.tenant) as event:
+            rows = await self._ask(statement, binds, None, event)
+        return [row.thread_id for row in rows]
+
+    # --- Search -----------------------------------------------------------------------------------
+
+    async def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        thread_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> list[EntryHit]:
+        """Entries that hold words of *query*, best first; of one thread, or of all.
+
+        Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
+        *query* is an operator. A query without words finds nothing.
+
+        Raises:
+            CapabilityMissing: the database is encrypted, and holds no readable words.
+        """
+        limit = check_limit(limit)
+        self.db.keyring.check_readable("text", "a search")
+        terms = query_terms(check_query(query))
+        if not terms or not limit:
+            return []
+        d = self.db.dialect
+        binds: dict[str, Any] = {
+            **d.text.log_scope_binds(self.db.tenant),
+            "terms": d.text.terms(terms),
+            "k_tenant": self.db.tenant,
+            "k_namespace": self._path,
+            "p_terms": len(terms),
+            "p_now": datetime.now(UTC),
+        }
+        if thread_id is not None:
+            binds["k_thread_id"] = check_thread_id(thread_id)
+        scope = "namespace" if thread_id is None else "log"
+        with operation("thread.search", tenant=self.db.tenant, thread_id=thread_id) as event:
+            found = await self.db.run(
+                lambda: find_entries(d, terms, binds, scope, limit),
+                READ,
+                connection=connection,
+                event=event,
+            )
+            hits = partial(_hits, found, terms, self.db.keyring)
+            return await off_loop(entry_rows.weight(row for _, row in found), hits)
+
+    # --- Shared by the methods above, and by what rests on a log ----------------------------------
+
+    async def hold(self, thread_id: str, connection: HostConnection) -> Head | None:
+        """Lock the log until the transaction of *connection* ends; its head, ``None`` without one.
+
+        For what is kept beside a log and has to fit it: nobody else writes to it meanwhile.
+        """
+        log, now = self._log(thread_id), datetime.now(UTC)
+        program = partial(entries.standing, self.db.dialect, log, {"p_now": now}, UNSET)
+        return await self.db.run(program, WRITE_ROWS, connection=connection)
+
+    async def read_columns(
+        self,
+        thread_id: str,
+        make: Callable[[Sequence[int], Sequence[Any], Sequence[int]], Made],
+        seen: LogReading | None,
+        connection: HostConnection | None,
+    ) -> tuple[LogReading, Made]:
+        """`scan` for a *make* that is called once, with all positions, values and checksums."""
+        keyring = self.db.keyring
+
+        def made(found: Sequence[Any]) -> Made:
+            seqs, codecs, checksums, payloads = (
+                [row[at] for row in found] for at in (_SEQ, _CODEC, _CHECKSUM, _PAYLOAD)
+            )
+            decoded = entry_rows.values(thread_id, keyring, seqs, codecs, checksums, payloads)
+            return make(seqs, decoded, checksums)
+
+        return await self._news(thread_id, seen, made, False, connection)
+
+    async def _place(
+        self,
+        name: str,
+        thread_id: str,
+        given: list[Any],
+        *,
+        keys: Sequence[str | None] | str | None = None,
+        expected: int | Unset,
+        occurred_at: datetime | Sequence[datetime] | None = None,
+        ttl: Seconds | None = None,
+        connection: HostConnection | None,
+        after: int | None = None,
+        clearing: ThreadLog | None = None,
+    ) -> list[int]:
+        log, d = self._log(thread_id), self.db.dialect
+        expected = _version(expected)
+        life = self._ttl if ttl is None else to_lifetime(ttl)
+        values = self._values(log)
+        checked = entry_rows.check_keys(keys, len(given))
+        times = entry_rows.check_times(occurred_at, len(given), values["p_now"])
+        how = self._index_text, self.db.keyring
+        given, weight = entry_rows.weighed(given)
+        encode = partial(entry_rows.rows_of, given, checked, times, *how)
+        rows = await off_loop(weight, encode)
+        values |= {
+            "p_expires_at": None if life is None else values["p_now"] + life,
+            "p_epoch": new_epoch(),
+            "p_checkpoint_id": None,
+        }
+        if not rows and after is None and expected is UNSET:
+            return []
+        with operation(name, **self._about(thread_id)) as event:
+            event.payload_bytes = sum(len(row["p_payload"]) for row in rows)
+            event.details["entries"] = len(rows)
+            if d.single_statement_save and after is None and rows and not any(checked):
+                allotted = await self.db.run(
+                    lambda: append.append_entries(d, values, rows, expected),
+                    WRITE_STATEMENT,
+                    connection=connection,
+                    event=event,
+                )
+                if allotted is not None:
+                    return list(range(allotted.next_seq - len(rows), allotted.next_seq))
+
+            def program() -> Program[list[int]]:
+                placed = yield from append.place_entries(d, log, values, rows, expected, after)
+                if clearing is not None:
+                    other = clearing._log(thread_id)
+                    yield from remove_all(d, other, clearing._values(other))
+                return placed
+
+            # Where each has a key an append may be sent again; unless a version refuses it then.
+            keyed = None not in checked and after is None and expected is UNSET
+            again = keyed and connection is None
+            return await self._sent(program, connection, event, tries=TRIES if again else 1)
+
+    async def _sent(
+        self,
+        program: Callable[[], Program[T]],
+        connection: HostConnection | None,
+        event: Event,
+        *,
+        tries: int,
+    ) -> T:
+        for left in reversed(range(tries)):
+            try:
+                return await self.db.run(program, WRITE, connection=connection, event=event)
+            except DatabaseUnreachable as lost:
+                if not left or not lost.maybe_applied:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _written(
+        self,
+        name: str,
+        thread_id: str,
+        program: Callable[[], Program[T]],
+        connection: HostConnection | None,
+    ) -> T:
+        with operation(name, **self._about(thread_id)) as event:
+            return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
+
+    async def _news(
+        self,
+        thread_id: str,
+        seen: LogReading | None,
+        make: Callable[[Sequence[Any]], Made],
+        whole: bool,
+        connection: HostConnection | None,
+    ) -> tuple[LogReading, Made]:
+        if seen is not None and not isinstance(seen, LogReading):
+            raise TypeError(f"seen is an earlier LogReading, not {type(seen).__name__}")
+        binds = self._log(thread_id).binds() | {
+            "p_now": datetime.now(UTC),
+            "p_epoch": -1 if seen is None else seen.epoch,
+            "p_after": -1 if seen is None else seen.position,
+        }
+
+        def program() -> Program[Answer]:
+            news = entries.read_news(self.db.dialect, whole=whole)
+            rows = yield news, binds
+            if seen is not None and _is_other(seen, rows):
+                rows = yield news, binds | {"p_epoch": -1, "p_after": -1}
+            return rows
+
+        with operation("thread.read", **self._about(thread_id)) as event:
+            reading, found = await self.db.run(
+                program,
+                READ,
+                decode=Decode(partial(_reading, seen, make), _weight),
+                connection=connection,
+                event=event,
+            )
+            event.cache_hit = seen is not None and not reading.complete
+            return reading, found
+
+    async def _entries(
+        self,
+        thread_id: str,
+        end: str,
+        after: int | None,
+        before: int | None,
+        since: datetime | None,
+        until: datetime | None,
+        limit: int | None,
+        connection: HostConnection | None,
+    ) -> list[Entry]:
+        for name, moment in (("since", since), ("until", until)):
+            if moment is not None and not isinstance(moment, datetime):
+                raise TypeError(f"{name} is an aware datetime, not {type(moment).__name__}")
+        timed = since is not None or until is not None
+        binds = self._log(thread_id).binds() | {
+            "p_now": datetime.now(UTC),
+            "p_after": -1 if after is None else check_position(after, "after"),
+            "p_before": entries.EVERYTHING if before is None else check_position(before, "before"),
+            "p_limit": check_limit(2**31 - 1 if limit is None else limit),
+        }
+        if timed:
+            binds["p_since"] = _ALWAYS[0] if since is None else check_time(since, "since")
+            binds["p_until"] = _ALWAYS[1] if until is None else check_time(until, "until")
+        statement = entries.read_entries(self.db.dialect, end=end, timed=timed)
+
+        def program() -> Program[Answer]:
+            return (yield statement, binds)
+
+        with operation("thread.read", **self._about(thread_id)) as event:
+            return await self.db.run(
+                program,
+                READ,
+                decode=Decode(
+                    partial(entry_rows.entries, thread_id, self.db.keyring), entry_rows.weight
+                ),
+                connection=connection,
+                event=event,
+            )
+
+    def _log(self, thread_id: str) -> Log:
+        return Log(self.db.tenant, check_thread_id(thread_id), self._path)
+
+    def _values(self, log: Log) -> dict[str, Any]:
+        now = datetime.now(UTC)
+        return log.names() | {"p_now": now, "p_active_at": second_of(now), "p_stored_at": now}
+
+    def _about(self, thread_id: str) -> dict[str, Any]:
+        details: dict[str, object] = {"namespace": "/".join(self.namespace)}
+        return {"tenant": self.db.tenant, "thread_id": thread_id, "details": details}
+
+    async def _rows(self, family: Any, thread_id: str, connection: HostConnection | None) -> Answer:
+        binds = self._log(thread_id).binds() | {"p_now": datetime.now(UTC)}
+        with operation("thread.read", **self._about(thread_id)) as event:
+            return await self._ask(family(self.db.dialect), binds, connection, event)
+
+    async def _ask(
+        self,
+        statement: Executable,
+        binds: Mapping[str, Any],
+        connection: HostConnection | None,
+        event: Event,
+    ) -> Answer:
+        def program() -> Program[Answer]:
+            return (yield statement, binds)
+
+        return await self.db.run(program, READ, connection=connection, event=event)
+
+
+def _version(version: object) -> int | Unset:
+    if version is UNSET:
+        return UNSET
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise TypeError(f"expected_version is a whole number, not {type(version).__name__}")
+    if version < 0:
+        raise ValueError("expected_version is 0 for a log that is not there, or above")
+    return version
+
+
+def _ranges(positions: Iterable[int]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for at in sorted(set(positions)):
+        if found and found[-1][1] == at - 1:
+            found[-1] = (found[-1][0], at)
+        else:
+            found.append((at, at))
+    return found
+
+
+def _position(position: object, name: str) -> int:
+    if isinstance(position, bool) or not isinstance(position, int):
+        raise TypeError(f"{name} is a position, not {type(position).__name__}")
+    return max(min(position, entries.EVERYTHING), -1)
+
+
+def _hits(found: Sequence[ScoredRow], terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:
+    return [entry_rows.hit(row, score, terms, keyring) for score, row in found]
+
+
+def _reading(
+    seen: LogReading | None, make: Callable[[Sequence[Any]], Made], rows: Answer
+) -> tuple[LogReading, Made]:
+    if not rows:
+        return LogReading([], 0, -1, -1, seen is None or seen.version != 0), make(())
+    version, epoch, last = rows[0][_VERSION], rows[0][_EPOCH], rows[-1]
+    complete = seen is None or seen.epoch != epoch or _is_other(seen, rows)
+    if last[_SEQ] is None:
+        return LogReading([], version, epoch, -1, complete), make(())
+    known = 1 if seen is not None and not complete and seen.position >= 0 else 0
+    found = make(rows[known:] if known else rows)
+    return LogReading([], version, epoch, last[_SEQ], complete, last[_CHECKSUM]), found
+
+
+def _is_other(seen: LogReading, rows: Answer) -> bool:
+    """Whether a log of the same epoch is not the one that was read.
+
+    The epoch stays where a standby that lagged has taken over, or an older copy was restored. What
+    was read last may be among what was lost.
+    """
+    if not rows or rows[0][_EPOCH] != seen.epoch or seen.position < 0:
+        return False
+    return (rows[0][_SEQ], rows[0][_CHECKSUM]) != (seen.position, seen.mark)
+
+
+def _weight(rows: Answer) -> int:
+    return sum([len(row[_PAYLOAD] or b"") for row in rows])

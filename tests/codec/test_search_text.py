@@ -1,0 +1,421 @@
+"""Index and query see the same words, and a step's search text is what the step added."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import ormsgpack
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from states import examples
+from states import states as any_states
+
+from memalchemy.codec import search_text as search_text_module
+from memalchemy.codec.deltas import Comparison
+from memalchemy.codec.search_text import (
+    MAX_TEXT,
+    added_texts,
+    is_cjk,
+    query_terms,
+    search_text,
+    snippet,
+    tokens,
+)
+from memalchemy.codec.values import encode_state
+
+texts = st.one_of(
+    st.text(st.characters(), max_size=40),
+    st.lists(
+        st.one_of(
+            st.sampled_from(
+                [
+                    "naïve",
+                    "Straße",
+                    "İstanbul",
+                    "中文",
+                    "カタカナ",
+                    "が",
+                    "か\u3099",
+                    "한국어",
+                    "हिन्दी",
+                    "ﬁle",
+                    "ΣΊΣΥΦΟΣ",
+                    "Ꭰꭰ",
+                    "x_y",
+                    "don't",
+                    "１２",
+                    "²",
+                    "ㅋㅋ",
+                    "ㄱㅏ",
+                ]
+            ),
+            st.text(st.characters(), max_size=5),
+        ),
+        max_size=8,
+    ).map(" ".join),
+)
+
+
+def found(indexed: str | None, query: str) -> bool:
+    """Whether each of the query's terms stands in the indexed text, as the databases decide it.
+
+    A term is a phrase of whole tokens; only the case of ASCII letters is the database's to fold.
+    """
+    have = [ascii_lower(token) for token in (indexed or "").split(" ")]
+    return all(
+        any(have[i : i + len(term)] == term for i in range(len(have)))
+        for term in query_terms(query)
+    )
+
+
+def ascii_lower(token: str) -> str:
+    return token.lower() if token.isascii() else token
+
+
+@examples(200)
+@given(texts)
+def test_every_word_of_an_indexed_text_is_found(words: str) -> None:
+    indexed = search_text([words])
+    assume(len(query_terms(words)) < 32)
+    for word in words.split():
+        assert found(indexed, word)
+    assert found(indexed, words)
+
+
+@examples(200)
+@given(texts)
+def test_every_indexed_token_is_found_by_itself(words: str) -> None:
+    indexed = search_text([words])
+    for token in set(tokens(words)):
+        assert query_terms(token), "a token that is no term cannot be found"
+        assert found(indexed, token)
+
+
+@examples(120)
+@given(texts)
+def test_tokens_have_nothing_in_them_that_a_database_would_cut_or_obey(words: str) -> None:
+    for token in tokens(words):
+        assert token
+        assert not set(token) & set(" \t\n'\"\\&|!():*<>-+~^{}.,;_\x00")
+        assert not token.isspace()
+        token.encode()  # raises on a lone surrogate
+        assert is_cjk(token) or not any(is_cjk(character) for character in token)
+
+
+@examples(120)
+@given(st.lists(texts, max_size=4))
+def test_search_text_is_the_tokens_of_all_strings_in_order(strings: list[str]) -> None:
+    expected = [token for string in strings for token in tokens(string)]
+    assert (search_text(strings) or "").split() == expected
+    assert (search_text(strings) is None) == (expected == [])
+
+
+@pytest.mark.parametrize(
+    ("indexed", "queries"),
+    [
+        ("Café crème", ["cafe", "CAFÉ", "crème", "Creme", "cafe\u0301"]),
+        ("Straße in Łódź", ["strasse", "STRASSE", "Straße", "łódź", "Łodz"]),
+        ("İstanbul", ["istanbul", "ISTANBUL", "İSTANBUL"]),
+        ("Σίσυφος ΣΊΣΥΦΟΣ", ["σισυφοσ", "Σίσυφος", "ΣΙΣΥΦΟΣ"]),
+        ("ﬁne １２３", ["fine", "123", "１２３"]),
+        ("我喜欢机器学习", ["机器学习", "学习", "我", "喜欢"]),
+        ("東京タワーへ行く", ["タワー", "東京", "行く"]),
+        ("ｶﾞｷﾞ", ["ガギ", "ｶﾞ"]),
+        (
+            "한국어 처리",
+            ["한국어", "국어", "한", "\u1112\u1161\u11ab\u1100\u116e\u11a8\u110b\u1165"],
+        ),
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("Привет, Ёжик", ["привет", "ежик", "ЁЖИК"]),
+        ("Việt Nam", ["viet", "VIỆT"]),
+        ("snake_case don't re-run a.b@c.de", ["snake", "case", "don", "run", "a.b@c.de"]),
+        ("Ꭰꮳꮃꭹ", ["Ꭰꮳꮃꭹ", "ᎠᏣᎳᎩ"]),
+        ("the price is 5€ today", ["5€", "5"]),
+    ],
+)
+def test_words_are_found_however_they_are_spelt(indexed: str, queries: list[str]) -> None:
+    stored = search_text([indexed])
+    for query in queries:
+        assert query_terms(query)
+        assert found(stored, query), query
+
+
+@pytest.mark.parametrize("query", ["학", "机学", "ガ行", "मराठी", "caf", "straße2"])
+def test_other_words_are_not_found(query: str) -> None:
+    stored = search_text(["한국어 我喜欢机器学习 東京タワーへ行く हिन्दी Café Straße"])
+    assert not found(stored, query)
+
+
+@pytest.mark.parametrize("query", ["", " ", "!?", "'", '"', "-- ;", "* AND", "()", "\x00", "́"])
+def test_a_query_is_never_an_operator(query: str) -> None:
+    assert all(term in ([["and"]]) for term in query_terms(query))
+
+
+@examples(120)
+@given(texts)
+def test_any_query_gives_at_most_the_limit_of_different_terms(query: str) -> None:
+    terms = query_terms(query, limit=3)
+    assert len(terms) <= 3
+    assert len({tuple(term) for term in terms}) == len(terms)
+    assert all(term and all(term) for term in terms)
+
+
+def test_a_query_with_many_words_is_cut_not_refused() -> None:
+    assert len(query_terms(" ".join(f"w{i}" for i in range(1000)))) == 32
+
+
+def test_search_text_ends_at_its_limit_with_a_whole_token() -> None:
+    stored = search_text(["abcdefghi " * 30_000])
+    assert stored is not None
+    assert MAX_TEXT - 10 <= len(stored) <= MAX_TEXT
+    assert set(stored.split(" ")) == {"abcdefghi"}
+
+
+def test_long_runs_without_a_break_are_not_indexed() -> None:
+    assert search_text(["x" * 101, "é" * 101]) is None
+    assert search_text(["x" * 100]) == "x" * 100
+
+
+@examples(200)
+@given(st.one_of(texts, st.just("")), texts, st.integers(1, 30))
+def test_a_snippet_of_any_text_for_any_query(stored: str, query: str, width: int) -> None:
+    shown = snippet(stored, query_terms(query), width)
+    assert len([word for word in shown.split(" ") if word]) <= width
+    assert set(shown) <= set(stored) | {" ", "…"}
+
+
+@examples(120)
+@given(st.lists(texts, min_size=1, max_size=10), st.data())
+def test_a_snippet_shows_the_word_that_was_found(strings: list[str], data: st.DataObject) -> None:
+    stored = search_text(strings)
+    assume(stored)
+    assert stored is not None
+    token = data.draw(st.sampled_from(stored.split(" ")))
+    assert token in snippet(stored, query_terms(token))
+
+
+def test_a_snippet_shows_about_its_width_round_the_hit() -> None:
+    stored = " ".join(f"w{i}" for i in range(100))
+    assert snippet(stored, [["w50"]], width=6) == "… w48 w49 w50 w51 w52 w53…".replace("… w", "…w")
+    assert snippet("中 文 ok", [["文"]]) == "中文 ok"
+
+
+# --- What a step added ---------------------------------------------------------------------------
+
+LONG = "lorem ipsum dolor sit amet " * 40
+alphabet = 'abc \n"\\é中\u3099/\x01한'
+plain_texts = st.text(alphabet, max_size=12)
+json_values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-9, 9), plain_texts),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(plain_texts, inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+def strings_in(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list):
+        return [string for item in value for string in strings_in(item)]
+    if isinstance(value, dict):
+        return [string for item in value.values() for string in strings_in(item)]
+    return []
+
+
+def added(before: dict[str, Any] | None, after: dict[str, Any]) -> list[str]:
+    """The tokens of what a step from *before* to *after* added."""
+    parent = None if before is None else Comparison(encode_state(before))
+    return [t for s in added_texts(after, encode_state(after), parent) for t in tokens(s)]
+
+
+def words_in(value: Any) -> set[str]:
+    return {token for string in strings_in(value) for token in tokens(string)}
+
+
+@examples(80)
+@given(st.dictionaries(plain_texts, json_values, max_size=4))
+def test_a_first_state_adds_all_its_words(state: dict[str, Any]) -> None:
+    assert set(added(None, state)) == words_in(state)
+
+
+@examples(80)
+@given(st.dictionaries(plain_texts, json_values, max_size=4))
+def test_an_unchanged_state_adds_nothing(state: dict[str, Any]) -> None:
+    assert added(state, dict(state)) == []
+
+
+@examples(150)
+@given(st.lists(json_values, max_size=5), json_values, json_values)
+def test_an_appended_item_adds_its_words_and_not_the_others(
+    items: list[Any], item: Any, last: Any
+) -> None:
+    before = {"messages": [LONG, *items]}
+    words = added(before, {"messages": [LONG, *items, item, last]})
+    assert words_in([item, last]) <= set(words)
+    assert "lorem" not in words
+
+
+@examples(150)
+@given(st.dictionaries(plain_texts, json_values, max_size=5), plain_texts, json_values)
+def test_a_new_entry_of_a_dict_adds_its_words_and_not_the_others(
+    entries: dict[str, Any], key: str, item: Any
+) -> None:
+    before = {"memory": {"long": LONG} | entries}
+    words = added(before, {"memory": before["memory"] | {"new" + key: item}})
+    assert words_in(item) <= set(words)
+    assert "lorem" not in words
+
+
+@examples(150)
+@given(st.lists(json_values, max_size=5), st.integers(0, 5), json_values)
+def test_an_item_put_anywhere_adds_its_words(items: list[Any], at: int, item: Any) -> None:
+    before = {"messages": [*items[:at], *items[at:]]}
+    after = {"messages": [*items[:at], item, *items[at:]]}
+    assert words_in(item) - words_in(items) <= set(added(before, after))
+
+
+@examples(250)
+@given(st.data(), plain_texts, plain_texts)
+def test_an_edited_text_adds_the_words_it_did_not_have(
+    data: st.DataObject, old: str, new: str
+) -> None:
+    wrap = data.draw(st.sampled_from([lambda t: t, lambda t: ["x", t, "y"], lambda t: {"k": t}]))
+    words = added({"note": wrap(old)}, {"note": wrap(new)})
+    assert words_in(new) - words_in(old) <= set(words)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ("running", "planning", "planning"),
+        ("Berlin", "Dublin", "Dublin"),
+        ("the cat sat", "the cut sat", "cut"),
+        ("中", "伭", "伭"),
+        ("say\nno more", "say\nso more", "so"),
+        ("état", "était", "etait"),
+        ("snowball", "snow", "snow"),
+        ("a snowball", "a ball", "ball"),
+    ],
+)
+def test_a_word_that_begins_or_ends_like_the_old_one_is_added_whole(
+    old: str, new: str, word: str
+) -> None:
+    assert word in added({"status": old}, {"status": new})
+
+
+@examples(80)
+@given(plain_texts, st.text("xyz ", min_size=1, max_size=20))
+def test_a_growing_text_adds_its_end_and_the_word_it_grew_from(old: str, more: str) -> None:
+    before, after = LONG + old, LONG + old + more
+    words = added({"draft": before}, {"draft": after})
+    assert words_in(after) - words_in(before) <= set(words)
+    assert words.count("lorem") <= 4, "at most the window before the change is read again"
+
+
+@examples(80)
+@given(any_states, any_states)
+def test_any_step_between_any_states_has_words_or_none(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    assert all(added(before, after | before))
+    assert all(added(before, after))
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [(1,), {"set"}, b"bytes", math.nan, 2**70, ({"~tilde": 1},)],
+    ids=["tuple", "set", "bytes", "nan", "huge", "tag"],
+)
+def test_a_value_that_json_lacks_does_not_hide_the_words_beside_it(beside: Any) -> None:
+    before = {"messages": [LONG, beside]}
+    words = added(before, {"messages": [LONG, beside, "fresh news", {"deep": ("tupled",)}]})
+    assert {"fresh", "news", "tupled"} <= set(words)
+    assert "lorem" not in words
+
+
+def test_the_first_value_that_json_lacks_does_not_add_the_words_before_it_again() -> None:
+    """From there on the whole list is stored in another form."""
+    words = added({"messages": [LONG]}, {"messages": [LONG, ("tupled",)]})
+    assert words == ["tupled"]
+
+
+def test_words_beside_a_lone_surrogate_are_found() -> None:
+    """Half an emoji is what a stream that was cut leaves behind."""
+    assert {"hello", "world"} <= set(added({}, {"said": "hello \ud83d world"}))
+
+
+@pytest.mark.parametrize("wrap", [lambda text: text, lambda text: [LONG, {"k": text}, LONG]])
+def test_an_edited_text_with_a_lone_surrogate_adds_its_words(wrap: Any) -> None:
+    before, after = wrap("hello \ud83d world"), wrap("hello \ud83d wide world")
+    words = added({"said": before}, {"said": after})
+    assert "wide" in words
+    assert "lorem" not in words
+
+
+@pytest.mark.parametrize("size", [0, 1, 14, 15, 16, 30, 31, 32, 254, 255, 256, 65_535])
+def test_the_words_of_a_step_do_not_depend_on_how_wide_lengths_are(size: int) -> None:
+    filling = ["old"] * size
+    nests = [
+        (filling, [*filling, "fresh"]),
+        ([[LONG], filling, LONG], [[LONG], [*filling, "fresh"], LONG]),
+        ({"step": 1, "in": [{"log": filling}]}, {"step": 2, "in": [{"log": [*filling, "fresh"]}]}),
+        (dict.fromkeys(map(str, range(size)), 1), dict.fromkeys(map(str, range(size)), 1) | WORD),
+        ((filling, 2**70), ([*filling, "fresh"], 2**70)),
+        ("x " * size, "x " * size + "fresh"),
+        ([LONG, "x" * size], [LONG, "x" * size + " fresh"]),
+    ]
+    for before, after in nests:
+        words = added({"v": before}, {"v": after})
+        assert words.count("fresh") == 1
+        assert words.count("old") <= 2, "what was there is not read again"
+        assert "lorem" not in words
+
+
+WORD = {"word": "fresh"}
+
+
+def test_bytes_are_not_words() -> None:
+    assert added({}, {"image": bytes(range(256)), "said": ("ok",)}) == ["ok"]
+
+
+@pytest.mark.parametrize("depth", [100, 900, 1020, 5000])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_a_text_that_nests_deeply_is_a_text(depth: int, opening: str, closing: str) -> None:
+    """A tool may return anything, and a save must not fail on it."""
+    said = opening * depth + '"deep"' + closing * depth
+    assert "deep" in added({}, {"said": said})
+
+
+def test_the_work_for_a_step_does_not_grow_with_the_history() -> None:
+    """Only the end of a long history is serialised again."""
+    history = [{"role": "user", "content": f"message {i} {LONG}"} for i in range(2000)]
+    before = {"messages": history}
+    after = {"messages": [*history, {"role": "user", "content": "goodbye"}]}
+    parent, new = encode_state(before), encode_state(after)
+    calls = 0
+    real = ormsgpack.packb
+
+    class Counting:
+        unpackb = staticmethod(ormsgpack.unpackb)
+
+        @staticmethod
+        def packb(value: Any) -> bytes:
+            nonlocal calls
+            calls += 1
+            return real(value)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search_text_module, "ormsgpack", Counting)
+        assert list(added_texts(after, new, Comparison(parent))) == ["user", "goodbye"]
+    assert calls < 10
+
+
+def test_tokens_come_in_the_order_of_the_text() -> None:
+    assert list(tokens("One 二 three! Four")) == ["One", "二", "three", "Four"]
+    numbers = [f"w{i}" for i in range(50)]
+    assert all(a != b for a, b in pairwise(tokens(" ".join(numbers))))

@@ -216,7 +216,7 @@ def test_two_slashes_too_few_before_a_file_are_explained() -> None:
     [
         ("postgresql://ada@db/x", ["asyncpg", "psycopg"], 'pip install "memalchemy[postgres]"'),
         ("postgresql+asyncpg://ada@db/x", ["asyncpg"], 'pip install "memalchemy[postgres]"'),
-        ("postgresql+psycopg://ada@db/x", ["psycopg"], "pip install psycopg"),
+        ("postgresql+psycopg://ada@db/x", ["psycopg"], 'pip install "memalchemy[psycopg]"'),
         ("oracle://ada@db/x", ["oracledb"], 'pip install "memalchemy[oracle]"'),
     ],
 )

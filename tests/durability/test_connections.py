@@ -16,6 +16,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 from proxy import Proxy
+from sqlalchemy import text
 
 from memalchemy import Checkpointer, Database, DatabaseUnreachable
 from memalchemy.events import Event, subscribe
@@ -193,6 +194,23 @@ async def test_a_save_whose_answer_was_lost_is_acknowledged_and_there_once(
     assert network.cuts == len(retries) == 1
     await checkpointer.save(state(2), "thread", "c2")
     await check_history(direct, "thread", ["c0", "c1", "c2"], [])
+
+
+async def test_a_connection_that_is_lost_makes_the_pool_replace_the_others_too(
+    network: Proxy, db: Database, checkpointer: Checkpointer
+) -> None:
+    async def backends() -> set[int]:
+        async with db.transaction() as one, db.transaction() as other:
+            asked = text("SELECT pg_backend_pid()")
+            return {(await connection.execute(asked)).scalar_one() for connection in (one, other)}
+
+    before = await backends()
+    assert await backends() == before
+    network.drop("c1")
+
+    await checkpointer.save(state(1), "thread", "c1")
+
+    assert not await backends() & before
 
 
 async def test_a_save_that_never_reached_the_server_is_sent_again(

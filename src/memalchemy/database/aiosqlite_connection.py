@@ -36,6 +36,16 @@ class AioSQLiteConnection(aiosqlite.Connection):
     _direct: SQLiteDirectConnection | None = None
     _is_unclear = False
 
+    def __init__(self, connector: Callable[[], Any], *, iter_chunk_size: int) -> None:
+        opened: list[Any] = []
+
+        def open_() -> Any:
+            opened.append(connector())
+            return opened[0]
+
+        super().__init__(open_, iter_chunk_size)
+        self._opened = opened
+
     @staticmethod
     def usable_below(connection: AsyncConnection) -> AioSQLiteConnection | None:
         """Return the connection below *connection* if it is of this class and SQLAlchemy would
@@ -48,8 +58,10 @@ class AioSQLiteConnection(aiosqlite.Connection):
         nested, block = outer.get_nested_transaction(), outer._trans_context_manager
         if nested is not None and not nested.is_active:
             return None
+        # A block whose transaction, or savepoint, has been ended inside it. Of such a savepoint
+        # SQLAlchemy tells nobody in public: the outer transaction goes on.
         if block is not None and not block._transaction_is_active():
-            return None  # a block whose transaction, or savepoint, has been ended inside it
+            return None
         found = outer.connection.driver_connection
         return found if isinstance(found, AioSQLiteConnection) else None
 
@@ -63,7 +75,7 @@ class AioSQLiteConnection(aiosqlite.Connection):
     @property
     def sqlite_connection(self) -> Any:
         """The standard library's connection below this one."""
-        return self._conn
+        return self._opened[0]
 
     async def run_job(self, job: Callable[[SQLiteDirectConnection], T]) -> T:
         """Run *job* in the connection's thread.
@@ -82,6 +94,8 @@ class AioSQLiteConnection(aiosqlite.Connection):
             return self._run_job(job)
 
         try:
+            # aiosqlite runs only its own calls in public, a hop for each of the eight of a
+            # statement: docs/adr/0003 and 0007 have the measurements.
             result: T = await self._execute(start)  # type: ignore[no-untyped-call]
         except asyncio.CancelledError:
             self._is_unclear = True
@@ -100,7 +114,7 @@ class AioSQLiteConnection(aiosqlite.Connection):
     def _run_job(self, job: Callable[[SQLiteDirectConnection], T]) -> T:
         self._check()  # in the thread, so that a COMMIT that was sent before has been done
         if self._direct is None:
-            self._direct = SQLiteDirectConnection(connection_in_transaction(self._conn))
+            self._direct = SQLiteDirectConnection(connection_in_transaction(self.sqlite_connection))
         return job(self._direct)
 
     def _check(self) -> None:
@@ -110,7 +124,7 @@ class AioSQLiteConnection(aiosqlite.Connection):
                 "was done: the transaction can only be rolled back"
             )
         try:
-            is_over = self._connection is None or not self.in_transaction
+            is_over = not self.sqlite_connection.in_transaction
         except sqlite3.ProgrammingError:  # it is closed
             is_over = True
         if is_over:

@@ -890,7 +890,7 @@ class PostgreSQL(Dialect):
             raise UnknownURL(
                 f"memalchemy uses postgresql+asyncpg or postgresql+psycopg, not {driver!r}"
             )
-        require_driver(driver, "postgres" if driver == "asyncpg" else None)
+        require_driver(driver, "postgres" if driver == "asyncpg" else "psycopg")
         url = url.set(drivername=f"{self.sqlalchemy_name}+{driver}")
         connect_args: dict[str, Any] = {}
         if driver == "asyncpg":

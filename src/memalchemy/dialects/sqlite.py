@@ -16,6 +16,7 @@ from sqlalchemy import (
     Connection,
     Executable,
     FromClause,
+    Index,
     Insert,
     Integer,
     LargeBinary,
@@ -28,6 +29,7 @@ from sqlalchemy import (
     case,
     cast,
     column,
+    create_mock_engine,
     func,
     literal_column,
     or_,
@@ -39,6 +41,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import insert, pysqlite  # noqa: TID251
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.schema import CreateIndex
 
 from memalchemy.codec.field_terms import OTHERS, FieldTerms
 from memalchemy.column_types import LogKey
@@ -479,13 +482,14 @@ class SQLiteMaintenance(Maintenance):
 
 def _size_estimates() -> list[str]:
     """Return queries of sizes from the lengths of values, for a SQLite without dbstat."""
-    found = []
+    found, indexes_here = [], _indexes_of_sqlite()
     for name, made in Base.metadata.tables.items():
         columns = " + ".join(f"coalesce(length({c.name}), 0)" for c in made.columns)
-        indexes: list[Any] = [made.primary_key, *_by_name(made.indexes), *_by_name(_unique(made))]
+        indexes: list[Any] = [made.primary_key, *_by_name(made.indexes & indexes_here)]
+        indexes += _by_name(_unique(made))
         found.append(_size_estimate(name, name, "table", columns))
         for index in indexes:
-            if index.columns and getattr(index, "_ddl_if", None) is None:
+            if index.columns:
                 keys = " + ".join(f"coalesce(length({c.name}), 0)" for c in index.columns)
                 found.append(_size_estimate(str(index.name), name, "index", keys))
     for index_name, owner in TEXT_INDEXES.items():
@@ -494,6 +498,14 @@ def _size_estimates() -> list[str]:
             f"SELECT '{data}', '{owner}', 'index', coalesce(sum(length(block)), 0) FROM {data}"  # noqa: S608
         )
     return found
+
+
+def _indexes_of_sqlite() -> set[Index]:
+    """Return the indexes of the tables, without those of other databases alone."""
+    made: list[Any] = []
+    engine = create_mock_engine("sqlite://", lambda ddl, *_, **__: made.append(ddl))
+    Base.metadata.create_all(engine, checkfirst=False)
+    return {ddl.element for ddl in made if isinstance(ddl, CreateIndex)}
 
 
 def _by_name(constructs: Iterable[Any]) -> list[Any]:

@@ -109,7 +109,7 @@ def is_installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def require_driver(module: str, extra: str | None) -> None:
+def require_driver(module: str, extra: str) -> None:
     """Raise `DriverMissing` unless a driver is installed; *extra* is the one that brings it."""
     if not is_installed(module):
         raise DriverMissing(module, extra)

@@ -24,7 +24,7 @@ from memalchemy.schema import Base
 
 # Alembic is imported where it is used: half of the time that importing this package would take.
 if TYPE_CHECKING:
-    from alembic.runtime.migration import MigrationContext, MigrationInfo
+    from alembic.runtime.migration import MigrationContext, MigrationInfo, RevisionStep
     from alembic.script import ScriptDirectory
 
 VERSION_TABLE = "memalchemy_version"
@@ -119,7 +119,7 @@ def upgrade(
         connection,
         schema,
         dialect,
-        lambda heads, _: scripts()._upgrade_revs(revision, heads),
+        lambda heads, _: _steps_to(revision, heads),
         {"memalchemy_pgvector": native},
     )
     if native:
@@ -150,7 +150,7 @@ def downgrade(
         connection,
         schema,
         dialect,
-        lambda heads, _: scripts()._downgrade_revs(revision, heads),
+        lambda heads, _: _steps_to(revision, heads, down=True),
         {"memalchemy_delete_rows": delete_rows},
     )
 
@@ -176,7 +176,6 @@ def offline(
     from alembic.runtime.migration import MigrationContext
 
     out = io.StringIO()
-    move = scripts()._downgrade_revs if down else scripts()._upgrade_revs
     steps = Steps()
     ours = DIALECTS[dialect]
     context = MigrationContext.configure(
@@ -186,7 +185,7 @@ def offline(
             "as_sql": True,
             "output_buffer": out,
             "starting_rev": None if start == "base" else scripts().as_revision_number(start),
-            "fn": lambda heads, _: move(revision, heads),
+            "fn": lambda heads, _: _steps_to(revision, heads, down=down),
             "on_version_apply": (steps,),
             "memalchemy_pgvector": pgvector,
         },
@@ -241,6 +240,28 @@ def can_make(schema: str | None, ours: Dialect) -> TypeGuard[str]:
     return schema is not None and ours.transactional_ddl
 
 
+def _steps_to(revision: str, current: Any, *, down: bool = False) -> list[RevisionStep]:
+    """Return the steps of the chain from *current* to *revision*.
+
+    Raises:
+        CommandError: *revision* does not exist, or lies in the other direction.
+    """
+    from alembic.runtime.migration import MigrationStep
+    from alembic.script.revision import RevisionError
+    from alembic.util import CommandError
+
+    chain = scripts()
+    known = chain.revision_map
+    try:
+        if down:
+            passed = chain.iterate_revisions(current, revision, select_for_downgrade=True)
+            return [MigrationStep.downgrade_from_script(known, one) for one in passed]
+        passed = chain.iterate_revisions(revision, current, implicit_base=True)
+        return [MigrationStep.upgrade_from_script(known, one) for one in [*passed][::-1]]
+    except RevisionError as error:
+        raise CommandError(str(error.args[0])) from error
+
+
 def _run(
     connection: Connection,
     schema: str | None,
@@ -273,7 +294,7 @@ def write_script(
     schema = migration.opts["memalchemy_schema"]
     ours: Dialect = migration.opts["memalchemy_dialect"]
     # A RETURNING clause in an Oracle script is a bind that nobody fills.
-    migration._version.implicit_returning = False
+    migration.dialect.insert_returning = False
     with migration.begin_transaction() if transaction else nullcontext():
         if prepare and can_make(schema, ours):
             migration.impl.execute(CreateSchema(schema, if_not_exists=True))

@@ -159,6 +159,8 @@ def upgrade_alongside(
         return []
     connection = theirs.connection
     assert connection is not None
+    # Alembic does not say in public whether somebody has begun a transaction, and SQLAlchemy says
+    # the same of one that a query began by itself.
     if theirs._in_external_transaction or theirs._transaction is not None:
         return upgrade(connection, schema=schema)
     # On SQLite and Oracle Alembic commits each of the host's revisions and nothing after them, so a

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import orjson
 
+from memalchemy._retry import retry_on_conflict
 from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.values import encode_value, from_jsonable, jsonable
 from memalchemy.contracts import UNSET, StoreItem
@@ -49,9 +50,6 @@ BATCH = 500
 
 BATCH_BYTES = 16 * 1024 * 1024
 """A batch of long lines ends earlier."""
-
-ATTEMPTS = 5
-"""How often a batch is decided about anew, when others write the same items."""
 
 PAGE = 500
 
@@ -295,10 +293,7 @@ async def _written(
             line = chosen[place]
             expected = UNSET if on_conflict == "overwrite" else None
             if (yield from write.put(d, line.row, line.vectors, native, expected)) is None:
-                raise Conflict(
-                    f"line {line.number}: key {place[1]!r} was written by somebody else while it "
-                    "was imported; nothing of its batch was written. Run the import again."
-                )
+                raise Conflict(f"line {line.number}: others wrote to key {place[1]!r} meanwhile")
         return outcome
 
     with operation("store.put", tenant=tenant) as event:
@@ -308,13 +303,10 @@ async def _written(
         if some:
             db.keyring.check_readable("vectors", "an import of vectors", store="Store")
         native = await stores_natively(db, some, None, event)
-        for attempts_left in reversed(range(ATTEMPTS)):
-            try:
-                outcome = await db.run(program, WRITE, event=event)
-                break
-            except Conflict:  # another wrote one of them since it was looked for: look again
-                if not attempts_left:
-                    raise
+        outcome = await retry_on_conflict(
+            lambda: db.run(program, WRITE, event=event),
+            f"keys of lines {good[0].number} to {good[-1].number}",
+        )
     return ImportedBatch(counts + outcome.counts, outcome.problems)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from asyncpg import InterfaceError, InternalClientError, PostgresError
@@ -183,10 +184,7 @@ class AsyncpgConnection(DirectConnection):
                 self._drop(refused)
                 raise refused from error
             if lost:
-                # The pool's other connections were most likely lost with it. SQLAlchemy has no
-                # public way to invalidate them without closing those that are in use.
-                self.connection.engine.pool._invalidate(self.connection.connection, error)
-                self.connection.invalidate(error)
+                self._invalidate_pool()
             raise DBAPIError.instance(
                 sql,
                 None,
@@ -196,6 +194,16 @@ class AsyncpgConnection(DirectConnection):
                 connection_invalidated=lost,
                 dialect=self.dialect,
             ) from error
+
+    def _invalidate_pool(self) -> None:
+        """Replace this connection, and each of the pool when it is asked for the next time.
+
+        The others were most likely lost with this one. SQLAlchemy does that, and leaves those alone
+        that are in use, if it finds a connection closed: a statement on it sends nothing.
+        """
+        self.raw.terminate()
+        with suppress(DBAPIError):
+            self.sqlalchemy_connection().exec_driver_sql("SELECT 1")
 
 
 def _connect(engine: Engine) -> Connection:

@@ -9,8 +9,21 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from lauren_ai import ToolCallRecord, ToolExchange, ToolResultRecord, _transport
-from lauren_ai._transport import _multimodal
+from lauren_ai import (
+    AudioContent,
+    DocumentContent,
+    ImageContent,
+    ToolCall,
+    ToolCallRecord,
+    ToolExchange,
+    ToolResultRecord,
+)
+from lauren_ai import (
+    Message as LaurenMessage,
+)
+
+# lauren-ai exports no name of these parts of its messages.
+from lauren_ai._transport import ContentBlock, RedactedThinkingBlock, ThinkingBlock
 
 from memalchemy.state import Message
 
@@ -23,14 +36,14 @@ _CLASSES: dict[str, type[Any]] = {
         ToolExchange,
         ToolCallRecord,
         ToolResultRecord,
-        _transport.Message,
-        _transport.ContentBlock,
-        _transport.ToolCall,
-        _transport.ThinkingBlock,
-        _transport.RedactedThinkingBlock,
-        _multimodal.ImageContent,
-        _multimodal.AudioContent,
-        _multimodal.DocumentContent,
+        LaurenMessage,
+        ContentBlock,
+        ToolCall,
+        ThinkingBlock,
+        RedactedThinkingBlock,
+        ImageContent,
+        AudioContent,
+        DocumentContent,
     )
 }
 _TEXT_FIELDS = {"role", "content", "tool_call_id", "name"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+# What lauren-ai's own vector store returns; lauren-ai does not export it.
 from lauren_ai._memory import MemoryResult
 
 from memalchemy import VectorStore, collections

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from lauren_ai import REMEMBER_META, MemoryFact, RememberMeta
+from lauren_ai import REMEMBER_META, MemoryFact, Message, RememberMeta
+
+# The attribute in which @agent leaves the model of an agent; lauren-ai does not export its name.
 from lauren_ai._agents import AGENT_META
-from lauren_ai._transport import Message
 
 from memalchemy import CapabilityMissing, Store, UserMemoryStore, memory, remember
 from memalchemy.contracts import Seconds, StoreItem

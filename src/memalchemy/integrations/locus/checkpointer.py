@@ -160,7 +160,11 @@ class MemalchemyCheckpointer(LocusAdapter, BaseCheckpointer):
         Each is a dict as `get_metadata` returns it, with ``score`` (0 to 1), ``snippet``, and the
         state as a dict under ``data``.
         """
-        self._require_capability("search")
+        if not self.capabilities.search:
+            raise NotImplementedError(
+                f"{type(self).__name__} does not support 'search': no words are stored, or none "
+                "can be read; see checkpointer.capabilities.search"
+            )
         return _with_time_strings(await self.native.search(query, limit, data=True))
 
     async def search_data(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
@@ -668,17 +669,16 @@ class CompactionSnapshot:
                 expected_version=self.version,
                 connection=tx,
             )
-            while self.prune_prefix is not None:
-                page = await log.range(session_id, before=first, limit=200, connection=tx)
-                pruned = []
-                for entry in page:
-                    if not self.prune_prefix(entry.value):
+            if self.prune_prefix is None:
+                return
+            pruned = []
+            async with aclosing(log.iter_entries(session_id, connection=tx)) as entries:
+                async for entry in entries:
+                    if entry.position >= first or not self.prune_prefix(entry.value):
                         break
                     pruned.append(entry.position)
-                if pruned:
-                    await log.remove(session_id, pruned, connection=tx)
-                if len(pruned) < len(page) or not page:
-                    break
+            if pruned:
+                await log.remove(session_id, pruned, connection=tx)
 
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:

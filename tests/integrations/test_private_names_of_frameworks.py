@@ -1,0 +1,72 @@
+"""What memalchemy expects of private names of the frameworks; `test_private_names` lists them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+
+import lauren_ai
+from agents.extensions.memory import SQLAlchemySession
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from lauren_ai._agents import AGENT_META
+from lauren_ai._memory import MemoryResult
+from lauren_ai._transport import ContentBlock, RedactedThinkingBlock, ThinkingBlock
+from llm_agents_from_scratch.base.memory_store import BaseMemoryStore
+from locus.agent.runtime_loop import ITERATION_CHECKPOINTS_KEY
+
+from memalchemy import integrations
+from memalchemy.integrations.locus.checkpointer import SUPERSEDED_SAVES
+from memalchemy.integrations.openai_agents import MemalchemySession
+from private_names import private_overrides
+
+HOOKS = {("MemalchemyMemoryStore", "_read_recent"), ("MemalchemyMemoryStore", "_search")}
+"""What `BaseMemoryStore` asks of its subclasses."""
+
+
+def test_adapters_replace_no_private_method_but_those_that_a_framework_asks_for() -> None:
+    found = pkgutil.walk_packages(integrations.__path__, f"{integrations.__name__}.")
+    modules = [importlib.import_module(one.name) for one in found]
+
+    assert {found for module in modules for found in private_overrides(module)} == HOOKS
+    assert {name for _, name in HOOKS} <= BaseMemoryStore.__abstractmethods__
+
+
+def test_langgraphs_serialiser_says_whether_it_has_a_reading_hook_of_the_users() -> None:
+    assert JsonPlusSerializer()._custom_unpack_ext_hook is False
+    assert JsonPlusSerializer(__unpack_ext_hook__=lambda *_: 1)._custom_unpack_ext_hook is True
+
+
+def test_lauren_ais_messages_have_parts_that_it_does_not_export() -> None:
+    for part in (ContentBlock, ThinkingBlock, RedactedThinkingBlock):
+        assert not hasattr(lauren_ai, part.__name__), "import it from lauren_ai"
+    assert "ContentBlock" in str(lauren_ai.Message.__annotations__["content"])
+
+
+async def test_lauren_ais_vector_store_returns_what_it_does_not_export() -> None:
+    store = lauren_ai.InMemoryVectorStore()
+    await store.upsert("text", id="one")
+
+    assert not hasattr(lauren_ai, "MemoryResult"), "import it from lauren_ai"
+    assert type(await store.get("one")) is MemoryResult
+
+
+def test_lauren_ais_agent_leaves_its_model_in_an_attribute_of_the_class() -> None:
+    @lauren_ai.agent(model="claude-opus-4-6")
+    class Agent: ...
+
+    assert not hasattr(lauren_ai, "AGENT_META"), "import it from lauren_ai"
+    assert getattr(Agent, AGENT_META).model == "claude-opus-4-6"
+
+
+def test_locus_names_the_saves_of_a_turn_under_the_key_that_is_read() -> None:
+    assert SUPERSEDED_SAVES == ITERATION_CHECKPOINTS_KEY
+
+
+def test_the_agents_sdk_asks_its_sessions_for_a_snapshot_to_compact() -> None:
+    theirs = inspect.signature(SQLAlchemySession._get_compaction_snapshot)
+    ours = inspect.signature(MemalchemySession._get_compaction_snapshot)
+
+    assert [(one.name, one.kind) for one in ours.parameters.values()] == [
+        (one.name, one.kind) for one in theirs.parameters.values()
+    ]

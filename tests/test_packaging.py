@@ -1,0 +1,117 @@
+"""pyproject.toml: the extras, the links, and the changelog fragments."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from typing import Any
+
+import pytest
+
+from pages import ROOT
+
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+EXTRAS: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
+CHANGES = ROOT / "changes"
+TYPES = {one["directory"] for one in PYPROJECT["tool"]["towncrier"]["type"]}
+RAISERS = {"DriverMissing", "requires", "require_driver"}
+SOURCES = sorted((ROOT / "src" / "memalchemy").rglob("*.py"))
+
+
+def extras_named_in(text: str) -> list[str]:
+    """The names in every ``memalchemy[…]`` of a text."""
+    found = re.findall(r"memalchemy\[([a-z0-9,-]+)\]", text)
+    return [name for names in found for name in names.split(",")]
+
+
+def extras_of_errors() -> dict[str, list[str]]:
+    """The extras that ``DriverMissing``, ``requires`` and ``require_driver`` name, by file."""
+    found: dict[str, list[str]] = {}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = getattr(getattr(node, "func", None), "id", None)
+            if isinstance(node, ast.Call) and name in RAISERS:
+                given = {word.arg: word.value for word in node.keywords}
+                extra = given.get("extra", node.args[1] if len(node.args) > 1 else None)
+                found.setdefault(path.name, []).extend(constants_of(extra))
+    return found
+
+
+def constants_of(node: Any) -> list[str]:
+    """The strings that an expression may be; a condition's test is none of them."""
+    if isinstance(node, ast.IfExp):
+        return constants_of(node.body) + constants_of(node.orelse)
+    return [node.value] if isinstance(node, ast.Constant) and node.value is not None else []
+
+
+def test_all_names_every_other_extra_once() -> None:
+    assert sorted(extras_named_in(" ".join(EXTRAS["all"]))) == sorted(EXTRAS.keys() - {"all"})
+
+
+def test_the_extras_of_plain_nox_are_all_but_the_frameworks() -> None:
+    adapters = (ROOT / "src" / "memalchemy" / "integrations").iterdir()
+    frameworks = {path.stem.replace("_", "-") for path in adapters if path.stem[0] != "_"}
+    (named,) = re.findall(r'^EXTRAS = "\.\[(.*)\]"$', (ROOT / "noxfile.py").read_text(), re.M)
+
+    assert frameworks < EXTRAS.keys()
+    assert sorted(named.split(",")) == sorted(EXTRAS.keys() - {"all"} - frameworks)
+
+
+def test_the_table_of_readme_has_every_extra() -> None:
+    rows = re.findall(r"^\| (`[a-z].*?) \|", (ROOT / "README.md").read_text(), re.M)
+    named = re.findall(r"`([a-z-]+)`", " ".join(rows))
+
+    assert named == [*dict.fromkeys(named)]
+    assert EXTRAS.keys() <= set(named)
+
+
+def test_an_error_about_a_missing_package_names_an_extra_that_exists() -> None:
+    named = extras_of_errors()
+
+    assert {name for names in named.values() for name in names} == EXTRAS.keys() - {"all"}
+    for path in SOURCES:
+        assert set(extras_named_in(path.read_text())) <= EXTRAS.keys(), path.name
+
+
+def test_the_project_has_the_links_that_a_registry_shows() -> None:
+    urls = PYPROJECT["project"]["urls"]
+
+    assert urls.keys() == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
+    assert all(url.startswith(urls["Homepage"]) for url in urls.values())
+
+
+@pytest.mark.parametrize("path", sorted(CHANGES.iterdir()), ids=lambda path: path.name)
+def test_a_changelog_fragment_has_a_known_type_and_says_something(path: Any) -> None:
+    if path.name == PYPROJECT["tool"]["towncrier"]["template"].partition("/")[2]:
+        return
+    named = re.fullmatch(r"[a-z0-9-]+\.([a-z]+)\.md", path.name)
+    text = path.read_text()
+
+    assert named is not None
+    assert named[1] in TYPES
+    assert text.strip()
+    assert not text.startswith(("-", "#", "*")), "towncrier makes the list"
+
+
+def test_a_release_collects_the_fragments_above_the_earlier_entries() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+
+    assert changelog.count(PYPROJECT["tool"]["towncrier"]["start_string"]) == 1
+    assert "/changes" in PYPROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+
+
+@pytest.mark.parametrize(
+    "imported", ["import memalchemy", "from memalchemy import Database, Checkpointer"]
+)
+def test_an_import_of_the_library_leaves_the_command_line_and_numpy_alone(imported: str) -> None:
+    heavy = {"alembic", "click", "numpy", "pygments", "rich", "typer"}
+    program = f"import sys; {imported}; print(*{heavy} & sys.modules.keys())"
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert ran.stdout.split() == []

@@ -1,0 +1,177 @@
+"""Private names of other libraries: each has a reason here, and a test of what is expected of it.
+
+A name without an entry fails the first test; the reason in full is a comment where the name is
+used. Those of frameworks have their tests in integrations/test_private_names_of_frameworks.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import threading
+from types import ModuleType
+from typing import Any
+
+import aiosqlite
+import pytest
+import sqlalchemy as sa
+from alembic.migration import MigrationContext
+from sqlalchemy.exc import InvalidRequestError
+
+import memalchemy
+from memalchemy.dialects import DIALECTS
+from private_names import example, private_overrides, private_uses
+
+FOREIGN = {
+    ("_forks.py", "_at_fork_reinit"): "threading: a lock that a vanished thread holds is made free",
+    ("database/aiosqlite_connection.py", "_execute"): (
+        "aiosqlite: a whole program runs in the connection's thread"
+    ),
+    ("database/aiosqlite_connection.py", "_trans_context_manager"): (
+        "SQLAlchemy: the block of a savepoint that was ended inside it"
+    ),
+    ("database/aiosqlite_connection.py", "_transaction_is_active"): "SQLAlchemy: the same",
+    ("migrate/environment.py", "_in_external_transaction"): (
+        "Alembic: a transaction that the host began is the host's to commit"
+    ),
+    ("migrate/environment.py", "_transaction"): "Alembic: the transaction of its own block",
+    ("integrations/langgraph/_messages.py", "_custom_unpack_ext_hook"): (
+        "LangGraph: a reading hook of the user's has rules of its own"
+    ),
+    ("integrations/lauren_ai/_messages.py", "_transport"): "lauren-ai: parts of its messages",
+    ("integrations/lauren_ai/documents.py", "_memory"): "lauren-ai: what its vector store returns",
+    ("integrations/lauren_ai/facts.py", "_agents"): "lauren-ai: where @agent leaves the model",
+}
+OURS = {
+    ("context/compaction.py", "_summary_of"),
+    ("database/executors/asyncpg.py", "_translate_connecting"),
+    ("integrations/_base.py", "_async"),
+    ("integrations/locus/_base.py", "_owns_db"),
+    ("sync/face.py", "_connection"),
+    ("sync/face.py", "_is_container"),
+}
+"""Names of memalchemy's own that another module of it uses: most are of a base class."""
+
+
+def modules() -> list[str]:
+    """All modules of memalchemy but those that need a framework."""
+    found = pkgutil.walk_packages(memalchemy.__path__, "memalchemy.")
+    skipped = ("memalchemy.integrations.", "memalchemy.__main__", "memalchemy.migrations")
+    return [one.name for one in found if not one.name.startswith(skipped)]
+
+
+def test_every_private_name_of_another_library_has_a_reason() -> None:
+    assert private_uses() == FOREIGN.keys() | OURS
+
+
+def test_no_class_replaces_a_private_method_of_another_library() -> None:
+    assert {
+        found for name in modules() for found in private_overrides(importlib.import_module(name))
+    } == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("pool._invalidate(x)", {"_invalidate"}),
+        ("x = getattr(pool, '_creator', None)", {"_creator"}),
+        ("from uvicorn._types import ASGI", {"_types"}),
+        ("import rich._loop", {"_loop"}),
+        ("from typer import _click", {"_click"}),
+        ("begin(_per_migration=True)", {"_per_migration"}),
+        ("self._mine = 1\nother._mine", set()),
+        ("from memalchemy._retry import retry_on_conflict", set()),
+        ("row._mapping, pair._replace(x=1), one.__dict__", set()),
+    ],
+)
+def test_each_way_to_use_a_private_name_is_found(source: str, found: set[str]) -> None:
+    assert example(source) == found
+
+
+def test_a_private_method_of_another_library_that_is_replaced_is_found() -> None:
+    module = ModuleType("memalchemy.example")
+    made = "import threading\nclass Worker(threading.Thread):\n    def _bootstrap(self): ...\n"
+    exec(made, vars(module))
+
+    assert private_overrides(module) == {("Worker", "_bootstrap")}
+
+
+# --- What is expected of each ---------------------------------------------------------------------
+
+
+def test_a_lock_that_another_thread_holds_can_be_made_free() -> None:
+    lock: Any = threading.Lock()
+    thread = threading.Thread(target=lock.acquire)
+    thread.start()
+    thread.join()
+    assert lock.locked()
+
+    lock._at_fork_reinit()
+
+    assert lock.acquire(blocking=False)
+
+
+async def test_aiosqlite_runs_a_function_in_the_connections_thread_in_its_turn() -> None:
+    connection: Any = await aiosqlite.connect(":memory:")
+    threads = []
+
+    def job(*given: int, more: int) -> int:
+        threads.append(threading.current_thread())
+        return sum(given) + more
+
+    assert await connection._execute(job, 1, 2, more=3) == 6
+    await connection.create_function("job", 1, lambda one: job(one, more=0))
+    await connection.execute("SELECT job(1)")
+    assert threads == [threads[0]] * 2 != [threading.current_thread()] * 2
+
+    await connection.close()
+    with pytest.raises(ValueError, match="closed"):
+        await connection._execute(job, 1, more=1)
+
+
+def test_sqlalchemy_knows_of_a_savepoint_that_was_ended_inside_its_block() -> None:
+    engine = sa.create_engine("sqlite://")
+    with engine.connect() as connection:
+        any_connection: Any = connection
+        assert any_connection._trans_context_manager is None
+        with connection.begin():
+            assert any_connection._trans_context_manager is connection.get_transaction()
+            with pytest.raises(InvalidRequestError), connection.begin_nested() as savepoint:  # noqa: PT012
+                assert any_connection._trans_context_manager is savepoint
+                assert any_connection._trans_context_manager._transaction_is_active() is True
+                savepoint.rollback()
+                # In public it is as if the savepoint had never been, and yet no statement is taken.
+                assert connection.in_transaction()
+                assert connection.get_nested_transaction() is None
+                assert any_connection._trans_context_manager._transaction_is_active() is False
+                connection.execute(sa.select(1))
+    engine.dispose()
+
+
+def test_alembic_knows_of_a_transaction_that_the_host_began_or_its_own_block() -> None:
+    engine = sa.create_engine("sqlite://")
+
+    def context() -> Any:
+        return MigrationContext.configure(connection, opts={"transactional_ddl": True})
+
+    with engine.connect() as connection:
+        with connection.begin():
+            assert context()._in_external_transaction is True
+        migration = context()
+        connection.execute(sa.select(1))  # SQLAlchemy begins a transaction by itself
+        assert connection.in_transaction()
+        assert (migration._in_external_transaction, migration._transaction) == (False, None)
+        connection.rollback()
+        with migration.begin_transaction():
+            assert migration._in_external_transaction is False
+            assert migration._transaction is connection.get_transaction() is not None
+        assert migration._transaction is None
+    engine.dispose()
+
+
+def test_sqlites_sizes_are_estimated_from_the_indexes_that_it_has() -> None:
+    estimates = str(DIALECTS["sqlite"].maintenance.sizes(exact=False))
+
+    assert "'ix_embeddings_tenant_namespace_change'" in estimates
+    assert "'uq_deltas_entry_key'" in estimates
+    assert "oracle" not in estimates

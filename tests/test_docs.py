@@ -11,6 +11,7 @@ import pytest
 from pages import BLOCK, ROOT, broken_links, run_page
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+OTHERS = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "adr").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -21,9 +22,16 @@ async def test_the_examples_of_a_page_run(
     await run_page(page)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: page.name)
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert broken_links(page) == []
+
+
+def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Here\n[a](page.md#here) [b](#there) [c](gone.md) [d](page.md#gone)\n")
+
+    assert broken_links(page) == ["#there", "gone.md", "page.md#gone"]
 
 
 def test_the_first_example_of_readme_is_a_script(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 from pages import BLOCK, ROOT, broken_links, run_page
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-OTHERS = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "adr").glob("*.md"))]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+OTHERS = [CONTRIBUTING, *sorted((ROOT / "docs" / "adr").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -44,3 +46,15 @@ def test_the_first_example_of_readme_is_a_script(tmp_path: Path) -> None:
 
     assert ran.returncode == 0, ran.stderr
     assert "Diff(" in ran.stdout
+
+
+def test_contributing_names_all_that_is_in_the_package() -> None:
+    (tree,) = re.findall(r"^```\n(src/memalchemy/\n.*?)```", CONTRIBUTING.read_text(), re.M | re.S)
+    first = "\n".join(re.split(r"\s{3,}", line.strip())[0] for line in tree.splitlines()[1:])
+    there = {
+        f"{path.name}/" if path.is_dir() else path.name
+        for path in (ROOT / "src" / "memalchemy").iterdir()
+        if not path.name.startswith("_") and (path.suffix == ".py" or path.is_dir())
+    }
+
+    assert {*first.split()} - {"migrations/"} == there

@@ -10,7 +10,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]*))?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 async def run_page(page: Path) -> None:
@@ -29,6 +31,19 @@ async def run_page(page: Path) -> None:
 
 
 def broken_links(page: Path) -> list[str]:
-    """Its links to files that are not there."""
-    targets = LINK.findall(page.read_text())
-    return [target for target in targets if not (page.parent / target).exists()]
+    """Its links to files, and to headings of pages, that are not there."""
+    broken = []
+    for name, anchor in LINK.findall(FENCE.sub("", page.read_text())):
+        target = page.parent / name if name else page
+        if not target.exists():
+            broken.append(name)
+        elif anchor and anchor not in anchors_of(target):
+            broken.append(f"{name}#{anchor}")
+    return broken
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = HEADING.findall(FENCE.sub("", page.read_text()))
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.strip().replace(" ", "-") for heading in plain}

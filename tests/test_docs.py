@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from pages import BLOCK, ROOT, broken_links, run_page
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+OTHERS = [CONTRIBUTING, *sorted((ROOT / "docs" / "adr").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -21,9 +24,16 @@ async def test_the_examples_of_a_page_run(
     await run_page(page)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: page.name)
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert broken_links(page) == []
+
+
+def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Here\n[a](page.md#here) [b](#there) [c](gone.md) [d](page.md#gone)\n")
+
+    assert broken_links(page) == ["#there", "gone.md", "page.md#gone"]
 
 
 def test_the_first_example_of_readme_is_a_script(tmp_path: Path) -> None:
@@ -36,3 +46,15 @@ def test_the_first_example_of_readme_is_a_script(tmp_path: Path) -> None:
 
     assert ran.returncode == 0, ran.stderr
     assert "Diff(" in ran.stdout
+
+
+def test_contributing_names_all_that_is_in_the_package() -> None:
+    (tree,) = re.findall(r"^```\n(src/memalchemy/\n.*?)```", CONTRIBUTING.read_text(), re.M | re.S)
+    first = "\n".join(re.split(r"\s{3,}", line.strip())[0] for line in tree.splitlines()[1:])
+    there = {
+        f"{path.name}/" if path.is_dir() else path.name
+        for path in (ROOT / "src" / "memalchemy").iterdir()
+        if not path.name.startswith("_") and (path.suffix == ".py" or path.is_dir())
+    }
+
+    assert {*first.split()} - {"migrations/"} == there

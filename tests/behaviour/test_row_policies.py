@@ -31,7 +31,7 @@ Open = Callable[..., Database]
 @pytest.fixture(scope="module")
 def walled(postgres: Postgres, name: str) -> Open:
     """Opens the database as one of the roles, under its policy or not."""
-    section = PAGE.read_text().partition("### A second wall")[2].partition("\n#")[0]
+    section = PAGE.read_text().partition("### Row-level security")[2].partition("\n#")[0]
     (policies,) = re.findall(r"```sql\n(.*?)```", section, re.DOTALL)
     assert all(table in policies for table in TABLES)
     postgres.execute(policies, name)

@@ -307,8 +307,8 @@ def _create_tables(vector: sa.types.TypeEngine) -> None:
         _column("rests_on", _key(255), nullable=True),
         _column("run_id", _key(255), nullable=True),
         _column("meta", _json()),
-        _column("raw_size", sa.BigInteger()),
-        _column("stored_size", sa.BigInteger()),
+        _column("raw_size", sa.Integer()),
+        _column("stored_size", sa.Integer()),
         _column("occurred_at", _time()),
         _column("created_at", _time()),
         _signature(),
@@ -405,23 +405,23 @@ def _create_indexes() -> None:
     index("threads", ["tenant", "thread_id", "namespace"])
     index("threads", ["tenant", "active_at"])
     index("threads", ["tenant", "namespace", "active_at"])
-    partial("threads", ["expires_at"], "ix_threads_expires_at", of="expires_at")
     partial("checkpoints", ["log_id", "rests_on"], "ix_checkpoints_rests_on", of="rests_on")
     partial("checkpoints", ["tenant", "run_id"], "ix_checkpoints_run_id", of="run_id")
     partial("deltas", ["log_id", "base_seq"], "ix_deltas_base_seq", of="base_seq")
     index("store_items", ["tenant", "namespace", "updated_at", "key"])
-    partial("store_items", ["expires_at"], "ix_store_items_expires_at", of="expires_at")
+    expiring = ["tenant", "expires_at"]
+    partial("store_items", expiring, "ix_store_items_expires_at", of="expires_at")
     index("embeddings", ["tenant", "namespace", "model", "dimensions"])
     if _dialect() == "oracle":
         # Oracle has no partial index and counts NULL in a composite key as a value.
         cases = [
             sa.text(f"CASE WHEN entry_key IS NOT NULL THEN {name} END")
-            for name in ("entry_key", "log_id")
+            for name in ("log_id", "entry_key")
         ]
         index("deltas", cases, "uq_deltas_entry_key_oracle", unique=True)
     else:
         name = "uq_deltas_entry_key"
-        partial("deltas", ["entry_key", "log_id"], name, of="entry_key", unique=True)
+        partial("deltas", ["log_id", "entry_key"], name, of="entry_key", unique=True)
     if _dialect() == "sqlite":
         index("embeddings", ["tenant", "namespace", "change"])
 
@@ -498,7 +498,7 @@ def _postgresql_extras() -> None:
     )
     op.execute(
         f"CREATE INDEX ix_checkpoints_meta ON {_qualified('checkpoints')} "
-        "USING gin (meta jsonb_path_ops)"
+        "USING gin (meta jsonb_path_ops) WHERE meta <> '{}'::jsonb"
     )
     # Every save updates this row in place; room on the page keeps the updates HOT.
     op.execute(f"ALTER TABLE {_qualified('threads')} SET (fillfactor = 70)")

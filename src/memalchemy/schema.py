@@ -121,7 +121,6 @@ class ThreadRow(Base):
         Index(None, "tenant", "thread_id", "namespace"),
         Index(None, "tenant", "active_at"),
         Index(None, "tenant", "namespace", "active_at"),
-        Index("ix_threads_expires_at", "expires_at", **_where("expires_at IS NOT NULL")),
         CheckConstraint("next_seq > 0 AND version > 0 AND last_ordinal >= 0", name="counters"),
         {"sqlite_with_rowid": False},
     )
@@ -157,8 +156,8 @@ class CheckpointRow(Base):
     """
     run_id: Mapped[str | None] = mapped_column(NAME)
     meta: Mapped[dict[str, Any]] = mapped_column(Json)
-    raw_size: Mapped[int] = mapped_column(BigInteger)
-    stored_size: Mapped[int] = mapped_column(BigInteger)
+    raw_size: Mapped[int] = mapped_column(Integer)
+    stored_size: Mapped[int] = mapped_column(Integer)
     occurred_at: Mapped[datetime] = mapped_column(UtcDateTime)
     """The time of the step; earlier than ``created_at`` if the checkpoint was imported."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
@@ -207,7 +206,7 @@ class DeltaRow(Base):
     depth: Mapped[int] = mapped_column(Integer)
     """The number of saves since the snapshot on this row's line of compression."""
     radix: Mapped[int | None] = mapped_column(SmallInteger)
-    """The radix in which ``depth`` says what a state is based on; NULL is 2."""
+    """The radix in which ``depth`` says what a state is based on; NULL is 4."""
     overwrites: Mapped[int | None] = mapped_column(SmallInteger)
     """1 for a write that replaces earlier ones in the same place; NULL is 0."""
     codec: Mapped[str] = mapped_column(String(16))
@@ -239,8 +238,8 @@ class DeltaRow(Base):
         Index("ix_deltas_base_seq", "log_id", "base_seq", **_where("base_seq IS NOT NULL")),
         Index(
             "uq_deltas_entry_key",
-            "entry_key",
             "log_id",
+            "entry_key",
             unique=True,
             **_where("entry_key IS NOT NULL"),
         ).ddl_if(callable_=_unless_oracle),
@@ -250,7 +249,7 @@ class DeltaRow(Base):
             "uq_deltas_entry_key_oracle",
             *(
                 case((column("entry_key").is_not(None), column(name)))
-                for name in ("entry_key", "log_id")
+                for name in ("log_id", "entry_key")
             ),
             unique=True,
         ).ddl_if(dialect="oracle"),
@@ -302,8 +301,15 @@ class StoreItemRow(Base):
         return decode(self)
 
     __table_args__ = (
+        # Every write changes it. Without it the newest 10 of 50,000 items took 27 to 77 ms instead
+        # of 0.5; with it a put took a tenth to a fifth longer.
         Index(None, "tenant", "namespace", "updated_at", "key"),
-        Index("ix_store_items_expires_at", "expires_at", **_where("expires_at IS NOT NULL")),
+        Index(
+            "ix_store_items_expires_at",
+            "tenant",
+            "expires_at",
+            **_where("expires_at IS NOT NULL"),
+        ),
         CheckConstraint("version > 0", name="version"),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import zlib
 from collections.abc import Sequence
@@ -96,13 +95,28 @@ def test_what_a_cache_holds_of_a_chain_is_what_the_database_has(tree: Tree) -> N
 
 @examples(60)
 @given(trees())
-def test_the_base_of_depth_k_is_k_with_its_lowest_bit_cleared(tree: Tree) -> None:
+def test_the_base_has_the_lowest_digit_of_the_depth_in_base_4_one_less(tree: Tree) -> None:
     for seq, base in enumerate(tree.bases):
         depth = tree.tips[seq].depth
         if base is None:
             assert depth == 0
         else:
-            assert tree.tips[base].depth == depth & (depth - 1)
+            higher, lowest, zeros = digits(depth)
+            assert tree.tips[base].depth == (higher * 4 + lowest - 1) * 4**zeros
+
+
+def digits(depth: int) -> tuple[int, int, int]:
+    """The digits of a depth in base 4: those above its lowest that is not zero, that one, and the
+    number of zeros below it.
+    """
+    zeros = 0
+    while depth % 4 == 0:
+        depth, zeros = depth // 4, zeros + 1
+    return depth // 4, depth % 4, zeros
+
+
+def digit_sum(depth: int) -> int:
+    return depth % 4 + digit_sum(depth // 4) if depth else 0
 
 
 def line(length: int, *, max_depth: int = 1024) -> Tree:
@@ -115,12 +129,11 @@ def line(length: int, *, max_depth: int = 1024) -> Tree:
     return tree
 
 
-def test_a_state_is_a_snapshot_and_at_most_log2_of_its_depth_deltas() -> None:
+def test_a_state_is_a_snapshot_and_as_many_deltas_as_the_digits_of_its_depth_add_up_to() -> None:
     tree = line(600)
     assert [tip.depth for tip in tree.tips] == list(range(600))
     for tip in tree.tips[1:]:
-        assert len(tip.links) <= math.floor(math.log2(tip.depth)) + 2
-        assert len(tip.links) == 1 + tip.depth.bit_count()
+        assert len(tip.links) == 1 + digit_sum(tip.depth)
 
 
 def test_a_snapshot_comes_when_a_chain_is_as_deep_as_allowed() -> None:
@@ -187,10 +200,10 @@ def test_a_growing_history_is_stored_about_once() -> None:
         tree.save(encode_state(state), number - 1 if number else None, room=2**22)
         whole += len(text) // 2
     stored = [(tip.depth, len(tip.links[-1].payload)) for tip in tree.tips]
-    # A base of depth k is up to k messages back; so each is stored log2 times, and in snapshots.
-    assert sum(size for _, size in stored) < 9 * whole
-    odd = [size for depth, size in stored if depth % 2]
-    assert max(odd) < 210, "a step on its parent is a message, whatever was before"
+    # A base is up to a power of 4 messages back; so each is stored a few times, and in snapshots.
+    assert sum(size for _, size in stored) < 7 * whole
+    steps = [size for depth, size in stored if depth % 4]
+    assert max(steps) < 210, "a step on its parent is a message, whatever was before"
     for tip in tree.tips[2:]:
         assert read_bytes(tip) <= max(READ_FACTOR * len(tip.links[0].payload), 250)
 
@@ -199,7 +212,7 @@ def test_a_base_whose_depth_was_damaged_is_done_without() -> None:
     """No checksum covers the column."""
     tree = line(4)
     links = tree.tips[3].links
-    assert [link.depth for link in links] == [0, 2, 3]
+    assert [link.depth for link in links] == [0, 1, 2, 3]
     damaged = replace(tree.tips[3], links=(*links[:-1], replace(links[-1], depth=8)))
     draft = encode(tree.states[3], damaged, level=3, max_depth=1024, keyring=NO_KEYS)
     assert in_order(draft.as_tip("c", 4, 7).parts()) == in_order(tree.states[3])
@@ -230,7 +243,7 @@ def test_a_bounded_cache_drops_the_oldest_states_first_and_holds_what_it_says() 
 
 def test_a_rebuilt_chain_has_its_own_state_decoded_and_no_other() -> None:
     tip = rebuilt(line(64).stored(63))
-    assert [link.parts is not None for link in tip.links] == [False] * 6 + [True]
+    assert [link.parts is not None for link in tip.links] == [False] * 9 + [True]
 
 
 # --- Damage --------------------------------------------------------------------------------------
@@ -242,7 +255,7 @@ def small_chain() -> tuple[Link, ...]:
         state = {"log": noise + b"entry %d;" % number * number, f"k{number}": b"new"}
         tree.save(state, number - 1 if number else None)
     links = tree.stored(7)
-    assert [link.depth for link in links] == [0, 4, 6, 7]
+    assert [link.depth for link in links] == [0, 4, 5, 6, 7]
     return links
 
 

@@ -23,9 +23,10 @@ from memalchemy import Checkpointer, Database
 from memalchemy.checkpoints import listing, load
 from memalchemy.codec.search_text import query_terms
 from memalchemy.keys import encode_id
-from memalchemy.log import Log
+from memalchemy.log import Log, pending_writes
 from memalchemy.log.listing import list_heads
 from memalchemy.search.text import search_checkpoints
+from memalchemy.store.read import list_expired
 from servers import Postgres
 
 DEEP, OTHERS, EACH = 2_000, 50, 40
@@ -257,6 +258,33 @@ async def test_a_load_from_a_file_reads_every_table_through_an_index(
         if (m := re.match(r"SEARCH (\S+) USING .*(?:INDEX|PRIMARY KEY)", step))
     }
     assert searched >= {"checkpoints", "deltas", "base", "threads"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        (pending_writes.read_writes, "uq_deltas_entry_key (log_id=? AND entry_key>?"),
+        (pending_writes.read_writes_listed, "uq_deltas_entry_key (log_id=? AND entry_key>?"),
+        (listing.list_runs, "ix_checkpoints_run_id (tenant=? AND run_id=?"),
+        (list_expired, "ix_store_items_expires_at (tenant=? AND expires_at<?"),
+    ],
+    ids=["writes of a checkpoint", "writes of some", "runs", "expired items"],
+)
+async def test_a_file_is_asked_through_the_index_that_was_made_for_it(
+    file: str, statement: Any, index: str
+) -> None:
+    async with Database(file) as db:
+
+        def explain(connection: Connection) -> list[str]:
+            compiled = statement(db.dialect).compile(dialect=connection.dialect)
+            asked = connection.exec_driver_sql(
+                f"EXPLAIN QUERY PLAN {compiled}", (None,) * len(compiled.positiontup)
+            )
+            return [row.detail for row in asked]
+
+        steps = await db.run_sync(explain)
+
+    assert any(index in step for step in steps), steps
 
 
 async def test_the_text_index_is_right_after_vacuum(file: str) -> None:

@@ -504,16 +504,19 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.listing.list_runs()
-SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND checkpoints.run_id IN (
-  SELECT listed.run_id
-  FROM (
-    SELECT each_.run_id
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (run_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-AND threads.tenant = :k_tenant
+WITH made AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.checkpoint_id AS checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.run_id IN (
+    SELECT listed.run_id
+    FROM (
+      SELECT each_.run_id
+      FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (run_id VARCHAR2(4000) PATH '$[0]')) each_) listed))
+SELECT threads.thread_id, threads.namespace, made.checkpoint_id
+FROM made
+JOIN threads ON threads.log_id = made.log_id
+WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
 AND threads.namespace < :k_beyond
 ORDER BY threads.thread_id, threads.namespace
@@ -2358,8 +2361,8 @@ AND NOT (EXISTS (
     FROM deltas child
     WHERE child.log_id = :k_log_id
     AND child.base_seq = :p_seq))
-RETURNING deltas.base_seq, deltas.depth, deltas.radix
-INTO :ret_0, :ret_1, :ret_2
+RETURNING deltas.base_seq
+INTO :ret_0
 
 -- log.delete.remove_writes()
 DELETE FROM deltas

@@ -386,6 +386,7 @@ AND (threads.expires_at IS NULL
 WHERE threads.tenant = $2::VARCHAR
 AND threads.namespace = $3::VARCHAR
 AND checkpoints.tenant = $2::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
@@ -403,6 +404,7 @@ AND (threads.expires_at IS NULL
 WHERE threads.tenant = $2::VARCHAR
 AND threads.namespace = $3::VARCHAR
 AND checkpoints.tenant = $2::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
@@ -420,6 +422,7 @@ AND (threads.expires_at IS NULL
 WHERE threads.tenant = $2::VARCHAR
 AND threads.namespace = $3::VARCHAR
 AND checkpoints.tenant = $2::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
@@ -437,6 +440,7 @@ AND (threads.expires_at IS NULL
 WHERE threads.tenant = $2::VARCHAR
 AND threads.namespace = $3::VARCHAR
 AND checkpoints.tenant = $2::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
@@ -454,6 +458,7 @@ AND (threads.expires_at IS NULL
 WHERE threads.tenant = $2::VARCHAR
 AND threads.namespace = $3::VARCHAR
 AND checkpoints.tenant = $2::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
@@ -471,6 +476,7 @@ AND (threads.expires_at IS NULL
 WHERE threads.tenant = $2::VARCHAR
 AND threads.namespace = $3::VARCHAR
 AND checkpoints.tenant = $2::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
@@ -524,16 +530,19 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT $4
 
 -- checkpoints.listing.list_runs()
-SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.run_id IN (
-  SELECT listed.run_id
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS run_id
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-AND threads.tenant = $1::VARCHAR
+WITH made AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.checkpoint_id AS checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.run_id IN (
+    SELECT listed.run_id
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS run_id
+      FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed))
+SELECT threads.thread_id, threads.namespace, made.checkpoint_id
+FROM made
+JOIN threads ON threads.log_id = made.log_id
+WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $3::VARCHAR
 AND threads.namespace < $4::VARCHAR
 ORDER BY threads.thread_id, threads.namespace
@@ -569,6 +578,7 @@ SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
@@ -577,6 +587,7 @@ SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
@@ -585,6 +596,7 @@ SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
@@ -593,6 +605,7 @@ SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
@@ -601,6 +614,7 @@ SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
@@ -609,6 +623,7 @@ SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
@@ -908,7 +923,7 @@ AND deltas.seq = $9::BIGINT
 
 -- checkpoints.rewrite.rewrite_size()
 UPDATE checkpoints
-SET stored_size=$1::BIGINT
+SET stored_size=$1::INTEGER
 WHERE checkpoints.log_id = $2::UUID
 AND checkpoints.seq = $3::BIGINT
 
@@ -1006,12 +1021,12 @@ AND (checkpoints.checkpoint_id NOT IN (
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
     meta, raw_size, stored_size, occurred_at, created_at)
 VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, nullif(coalesce($5::VARCHAR, $6::VARCHAR),
-      $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::VARCHAR, $10::JSONB, $11::BIGINT, $12::BIGINT,
+      $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::VARCHAR, $10::JSONB, $11::INTEGER, $12::INTEGER,
     $13::TIMESTAMP WITH TIME ZONE, $14::TIMESTAMP WITH TIME ZONE)
 ON CONFLICT (log_id, checkpoint_id)
 DO UPDATE SET seq = $2::BIGINT, parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id),
     $4::VARCHAR), rests_on = $8::VARCHAR, run_id = $9::VARCHAR, meta = $10::JSONB,
-  raw_size = $11::BIGINT, stored_size = $12::BIGINT, occurred_at = $13::TIMESTAMP WITH TIME ZONE,
+  raw_size = $11::INTEGER, stored_size = $12::INTEGER, occurred_at = $13::TIMESTAMP WITH TIME ZONE,
   created_at = $14::TIMESTAMP WITH TIME ZONE
 
 -- log.append.put_entries()
@@ -1220,15 +1235,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::BIGINT AS raw_size,
-    $21::BIGINT AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
+    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
-    raw_size = $20::BIGINT, stored_size = $21::BIGINT, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
+    raw_size = $20::INTEGER, stored_size = $21::INTEGER, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
     created_at = $23::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
@@ -1314,15 +1329,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::BIGINT AS raw_size,
-    $21::BIGINT AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
+    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
-    raw_size = $20::BIGINT, stored_size = $21::BIGINT, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
+    raw_size = $20::INTEGER, stored_size = $21::INTEGER, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
     created_at = $23::TIMESTAMP WITH TIME ZONE)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
@@ -1355,15 +1370,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::BIGINT AS raw_size,
-    $20::BIGINT AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::INTEGER AS raw_size,
+    $20::INTEGER AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $16::VARCHAR, run_id = $17::VARCHAR, meta = $18::JSONB,
-    raw_size = $19::BIGINT, stored_size = $20::BIGINT, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
+    raw_size = $19::INTEGER, stored_size = $20::INTEGER, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
     created_at = $22::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
@@ -1444,15 +1459,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::BIGINT AS raw_size,
-    $20::BIGINT AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::INTEGER AS raw_size,
+    $20::INTEGER AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $16::VARCHAR, run_id = $17::VARCHAR, meta = $18::JSONB,
-    raw_size = $19::BIGINT, stored_size = $20::BIGINT, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
+    raw_size = $19::INTEGER, stored_size = $20::INTEGER, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
     created_at = $22::TIMESTAMP WITH TIME ZONE)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
@@ -1491,15 +1506,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::BIGINT AS raw_size,
-    $21::BIGINT AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
+    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
-    raw_size = $20::BIGINT, stored_size = $21::BIGINT, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
+    raw_size = $20::INTEGER, stored_size = $21::INTEGER, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
     created_at = $23::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
@@ -1586,15 +1601,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::BIGINT AS raw_size,
-    $21::BIGINT AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
+    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($16::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($16::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
-    raw_size = $20::BIGINT, stored_size = $21::BIGINT, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
+    raw_size = $20::INTEGER, stored_size = $21::INTEGER, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
     created_at = $23::TIMESTAMP WITH TIME ZONE)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
@@ -1628,15 +1643,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::BIGINT AS raw_size,
-    $20::BIGINT AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::INTEGER AS raw_size,
+    $20::INTEGER AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $16::VARCHAR, run_id = $17::VARCHAR, meta = $18::JSONB,
-    raw_size = $19::BIGINT, stored_size = $20::BIGINT, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
+    raw_size = $19::INTEGER, stored_size = $20::INTEGER, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
     created_at = $22::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
@@ -1718,15 +1733,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::BIGINT AS raw_size,
-    $20::BIGINT AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $16::VARCHAR AS rests_on, $17::VARCHAR AS run_id, $18::JSONB AS meta, $19::INTEGER AS raw_size,
+    $20::INTEGER AS stored_size, $21::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $22::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($23::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($23::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $16::VARCHAR, run_id = $17::VARCHAR, meta = $18::JSONB,
-    raw_size = $19::BIGINT, stored_size = $20::BIGINT, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
+    raw_size = $19::INTEGER, stored_size = $20::INTEGER, occurred_at = $21::TIMESTAMP WITH TIME ZONE,
     created_at = $22::TIMESTAMP WITH TIME ZONE)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
@@ -1765,15 +1780,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::BIGINT AS raw_size,
-    $22::BIGINT AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
+    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($17::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($17::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
-    raw_size = $21::BIGINT, stored_size = $22::BIGINT, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
+    raw_size = $21::INTEGER, stored_size = $22::INTEGER, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
     created_at = $24::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
@@ -1860,15 +1875,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::BIGINT AS raw_size,
-    $22::BIGINT AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
+    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($17::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($17::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
-    raw_size = $21::BIGINT, stored_size = $22::BIGINT, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
+    raw_size = $21::INTEGER, stored_size = $22::INTEGER, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
     created_at = $24::TIMESTAMP WITH TIME ZONE)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
@@ -1902,15 +1917,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::BIGINT AS raw_size,
-    $21::BIGINT AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
+    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($24::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($24::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
-    raw_size = $20::BIGINT, stored_size = $21::BIGINT, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
+    raw_size = $20::INTEGER, stored_size = $21::INTEGER, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
     created_at = $23::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
@@ -1992,15 +2007,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::BIGINT AS raw_size,
-    $21::BIGINT AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $17::VARCHAR AS rests_on, $18::VARCHAR AS run_id, $19::JSONB AS meta, $20::INTEGER AS raw_size,
+    $21::INTEGER AS stored_size, $22::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $23::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($24::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($24::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $17::VARCHAR, run_id = $18::VARCHAR, meta = $19::JSONB,
-    raw_size = $20::BIGINT, stored_size = $21::BIGINT, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
+    raw_size = $20::INTEGER, stored_size = $21::INTEGER, occurred_at = $22::TIMESTAMP WITH TIME ZONE,
     created_at = $23::TIMESTAMP WITH TIME ZONE)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
@@ -2045,15 +2060,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::BIGINT AS raw_size,
-    $23::BIGINT AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
+    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
-    raw_size = $22::BIGINT, stored_size = $23::BIGINT, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
+    raw_size = $22::INTEGER, stored_size = $23::INTEGER, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
     created_at = $25::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
@@ -2146,15 +2161,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::BIGINT AS raw_size,
-    $23::BIGINT AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
+    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
-    raw_size = $22::BIGINT, stored_size = $23::BIGINT, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
+    raw_size = $22::INTEGER, stored_size = $23::INTEGER, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
     created_at = $25::TIMESTAMP WITH TIME ZONE)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
@@ -2194,15 +2209,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::BIGINT AS raw_size,
-    $22::BIGINT AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
+    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
-    raw_size = $21::BIGINT, stored_size = $22::BIGINT, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
+    raw_size = $21::INTEGER, stored_size = $22::INTEGER, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
     created_at = $24::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
@@ -2290,15 +2305,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::BIGINT AS raw_size,
-    $22::BIGINT AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
+    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
-    raw_size = $21::BIGINT, stored_size = $22::BIGINT, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
+    raw_size = $21::INTEGER, stored_size = $22::INTEGER, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
     created_at = $24::TIMESTAMP WITH TIME ZONE)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
@@ -2344,15 +2359,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::BIGINT AS raw_size,
-    $23::BIGINT AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
+    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
-    raw_size = $22::BIGINT, stored_size = $23::BIGINT, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
+    raw_size = $22::INTEGER, stored_size = $23::INTEGER, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
     created_at = $25::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
@@ -2446,15 +2461,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::BIGINT AS raw_size,
-    $23::BIGINT AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
+    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($18::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($18::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
-    raw_size = $22::BIGINT, stored_size = $23::BIGINT, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
+    raw_size = $22::INTEGER, stored_size = $23::INTEGER, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
     created_at = $25::TIMESTAMP WITH TIME ZONE)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
@@ -2495,15 +2510,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::BIGINT AS raw_size,
-    $22::BIGINT AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
+    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
-    raw_size = $21::BIGINT, stored_size = $22::BIGINT, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
+    raw_size = $21::INTEGER, stored_size = $22::INTEGER, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
     created_at = $24::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
@@ -2592,15 +2607,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::BIGINT AS raw_size,
-    $22::BIGINT AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $18::VARCHAR AS rests_on, $19::VARCHAR AS run_id, $20::JSONB AS meta, $21::INTEGER AS raw_size,
+    $22::INTEGER AS stored_size, $23::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $24::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($25::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($25::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $18::VARCHAR, run_id = $19::VARCHAR, meta = $20::JSONB,
-    raw_size = $21::BIGINT, stored_size = $22::BIGINT, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
+    raw_size = $21::INTEGER, stored_size = $22::INTEGER, occurred_at = $23::TIMESTAMP WITH TIME ZONE,
     created_at = $24::TIMESTAMP WITH TIME ZONE)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
@@ -2646,15 +2661,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $20::VARCHAR AS rests_on, $21::VARCHAR AS run_id, $22::JSONB AS meta, $23::BIGINT AS raw_size,
-    $24::BIGINT AS stored_size, $25::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $20::VARCHAR AS rests_on, $21::VARCHAR AS run_id, $22::JSONB AS meta, $23::INTEGER AS raw_size,
+    $24::INTEGER AS stored_size, $25::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $26::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($19::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($19::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $20::VARCHAR, run_id = $21::VARCHAR, meta = $22::JSONB,
-    raw_size = $23::BIGINT, stored_size = $24::BIGINT, occurred_at = $25::TIMESTAMP WITH TIME ZONE,
+    raw_size = $23::INTEGER, stored_size = $24::INTEGER, occurred_at = $25::TIMESTAMP WITH TIME ZONE,
     created_at = $26::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
@@ -2748,15 +2763,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $20::VARCHAR AS rests_on, $21::VARCHAR AS run_id, $22::JSONB AS meta, $23::BIGINT AS raw_size,
-    $24::BIGINT AS stored_size, $25::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $20::VARCHAR AS rests_on, $21::VARCHAR AS run_id, $22::JSONB AS meta, $23::INTEGER AS raw_size,
+    $24::INTEGER AS stored_size, $25::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $26::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($19::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($19::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $20::VARCHAR, run_id = $21::VARCHAR, meta = $22::JSONB,
-    raw_size = $23::BIGINT, stored_size = $24::BIGINT, occurred_at = $25::TIMESTAMP WITH TIME ZONE,
+    raw_size = $23::INTEGER, stored_size = $24::INTEGER, occurred_at = $25::TIMESTAMP WITH TIME ZONE,
     created_at = $26::TIMESTAMP WITH TIME ZONE)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
@@ -2797,15 +2812,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::BIGINT AS raw_size,
-    $23::BIGINT AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
+    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($26::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
-    raw_size = $22::BIGINT, stored_size = $23::BIGINT, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
+    raw_size = $22::INTEGER, stored_size = $23::INTEGER, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
     created_at = $25::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
@@ -2894,15 +2909,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $12::VARCHAR AS checkpoint_id,
-    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::BIGINT AS raw_size,
-    $23::BIGINT AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $19::VARCHAR AS rests_on, $20::VARCHAR AS run_id, $21::JSONB AS meta, $22::INTEGER AS raw_size,
+    $23::INTEGER AS stored_size, $24::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $25::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($26::VARCHAR, head.previous_id),
       $12::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($26::VARCHAR, checkpoints.parent_id),
       $12::VARCHAR), rests_on = $19::VARCHAR, run_id = $20::VARCHAR, meta = $21::JSONB,
-    raw_size = $22::BIGINT, stored_size = $23::BIGINT, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
+    raw_size = $22::INTEGER, stored_size = $23::INTEGER, occurred_at = $24::TIMESTAMP WITH TIME ZONE,
     created_at = $25::TIMESTAMP WITH TIME ZONE)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
@@ -2945,15 +2960,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
-    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::BIGINT AS raw_size,
-    $25::BIGINT AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
+    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
       $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
       $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
-    raw_size = $24::BIGINT, stored_size = $25::BIGINT, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
+    raw_size = $24::INTEGER, stored_size = $25::INTEGER, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
     created_at = $27::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
@@ -3044,15 +3059,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
-    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::BIGINT AS raw_size,
-    $25::BIGINT AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
+    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
       $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
       $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
-    raw_size = $24::BIGINT, stored_size = $25::BIGINT, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
+    raw_size = $24::INTEGER, stored_size = $25::INTEGER, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
     created_at = $27::TIMESTAMP WITH TIME ZONE)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
@@ -3096,15 +3111,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
-    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::BIGINT AS raw_size,
-    $25::BIGINT AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
+    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
       $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
       $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
-    raw_size = $24::BIGINT, stored_size = $25::BIGINT, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
+    raw_size = $24::INTEGER, stored_size = $25::INTEGER, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
     created_at = $27::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
@@ -3196,15 +3211,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
-    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::BIGINT AS raw_size,
-    $25::BIGINT AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
+    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
       $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
       $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
-    raw_size = $24::BIGINT, stored_size = $25::BIGINT, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
+    raw_size = $24::INTEGER, stored_size = $25::INTEGER, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
     created_at = $27::TIMESTAMP WITH TIME ZONE)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
@@ -3248,15 +3263,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
-    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::BIGINT AS raw_size,
-    $25::BIGINT AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
+    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
       $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
       $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
-    raw_size = $24::BIGINT, stored_size = $25::BIGINT, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
+    raw_size = $24::INTEGER, stored_size = $25::INTEGER, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
     created_at = $27::TIMESTAMP WITH TIME ZONE),
 retained AS (DELETE FROM checkpoints
   WHERE checkpoints.log_id = $1::UUID
@@ -3348,15 +3363,15 @@ delta AS (INSERT INTO deltas (log_id, tenant, kind, base_seq, depth, radix, code
 name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_id, meta, raw_size,
       stored_size, occurred_at, created_at, parent_id, seq, ordinal)
   SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $14::VARCHAR AS checkpoint_id,
-    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::BIGINT AS raw_size,
-    $25::BIGINT AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
+    $21::VARCHAR AS rests_on, $22::VARCHAR AS run_id, $23::JSONB AS meta, $24::INTEGER AS raw_size,
+    $25::INTEGER AS stored_size, $26::TIMESTAMP WITH TIME ZONE AS occurred_at,
     $27::TIMESTAMP WITH TIME ZONE AS created_at, nullif(coalesce($28::VARCHAR, head.previous_id),
       $14::VARCHAR) AS parent_id, head.next_seq - 1 AS seq, head.last_ordinal AS ordinal
   FROM head
   ON CONFLICT (log_id, checkpoint_id)
   DO UPDATE SET seq = excluded.seq, parent_id = nullif(coalesce($28::VARCHAR, checkpoints.parent_id),
       $14::VARCHAR), rests_on = $21::VARCHAR, run_id = $22::VARCHAR, meta = $23::JSONB,
-    raw_size = $24::BIGINT, stored_size = $25::BIGINT, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
+    raw_size = $24::INTEGER, stored_size = $25::INTEGER, occurred_at = $26::TIMESTAMP WITH TIME ZONE,
     created_at = $27::TIMESTAMP WITH TIME ZONE)
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
@@ -3373,7 +3388,7 @@ WITH r_rows AS (
     r_given.created_at AS created_at
   FROM unnest($1::UUID[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::BIGINT[], $6::BIGINT[], $7::TEXT[],
       $8::BIGINT[], $9::INTEGER[], $10::SMALLINT[], $11::TEXT[], $12::BIGINT[], $13::TEXT[],
-      $14::BYTEA[], $15::TEXT[], $16::TEXT[], $17::TEXT[], $18::BIGINT[], $19::BIGINT[],
+      $14::BYTEA[], $15::TEXT[], $16::TEXT[], $17::TEXT[], $18::INTEGER[], $19::INTEGER[],
       $20::TIMESTAMP WITH TIME ZONE[], $21::TIMESTAMP WITH TIME ZONE[]) AS r_given(log_id, tenant,
       checkpoint_id, parent_id, back, base_checksum, kind, base_seq, depth, radix, codec, checksum,
       search_text, payload, rests_on, run_id, meta, raw_size, stored_size, occurred_at, created_at)),
@@ -3460,7 +3475,7 @@ WITH r_rows AS (
     r_given.created_at AS created_at
   FROM unnest($1::UUID[], $2::TEXT[], $3::TEXT[], $4::TEXT[], $5::BIGINT[], $6::BIGINT[], $7::TEXT[],
       $8::BIGINT[], $9::INTEGER[], $10::SMALLINT[], $11::TEXT[], $12::BIGINT[], $13::TEXT[],
-      $14::BYTEA[], $15::TEXT[], $16::TEXT[], $17::TEXT[], $18::BIGINT[], $19::BIGINT[],
+      $14::BYTEA[], $15::TEXT[], $16::TEXT[], $17::TEXT[], $18::INTEGER[], $19::INTEGER[],
       $20::TIMESTAMP WITH TIME ZONE[], $21::TIMESTAMP WITH TIME ZONE[]) AS r_given(log_id, tenant,
       checkpoint_id, parent_id, back, base_checksum, kind, base_seq, depth, radix, codec, checksum,
       search_text, payload, rests_on, run_id, meta, raw_size, stored_size, occurred_at, created_at)),
@@ -4861,7 +4876,7 @@ AND NOT (EXISTS (
     FROM deltas AS child
     WHERE child.log_id = $1::UUID
     AND child.base_seq = $2::BIGINT))
-RETURNING deltas.base_seq, deltas.depth, deltas.radix
+RETURNING deltas.base_seq
 
 -- log.delete.remove_writes()
 DELETE FROM deltas
@@ -6338,7 +6353,7 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INT
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
     meta, raw_size, stored_size, occurred_at, created_at, signature)
 VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
-    $8::VARCHAR, $9::JSONB, $10::BIGINT, $11::BIGINT, $12::TIMESTAMP WITH TIME ZONE,
+    $8::VARCHAR, $9::JSONB, $10::INTEGER, $11::INTEGER, $12::TIMESTAMP WITH TIME ZONE,
     $13::TIMESTAMP WITH TIME ZONE, $14::BYTEA)
 
 -- maintenance.copy.insert_row(table=deltas)
@@ -7233,7 +7248,8 @@ AND row_here.meta != '{}'::jsonb
 AND NOT (EXISTS (
     SELECT 1
     FROM checkpoints AS found
-    WHERE (found.meta @> row_here.meta)
+    WHERE found.meta != '{}'::jsonb
+    AND (found.meta @> row_here.meta)
     AND found.log_id IS NOT DISTINCT
     FROM row_here.log_id
     AND found.seq IS NOT DISTINCT

@@ -602,19 +602,22 @@ LIMIT ?
 OFFSET ?
 
 -- checkpoints.listing.list_runs()
-SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = ?
-AND checkpoints.run_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.run_id AS run_id
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS run_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.run_id
-  FROM listed)
-AND threads.tenant = ?
+WITH made AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.checkpoint_id AS checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.run_id IN (
+    WITH listed AS MATERIALIZED (
+      SELECT each_listed.run_id AS run_id
+      FROM (
+        SELECT json_extract(each.value, '$[0]') AS run_id
+        FROM json_each(?) AS each) AS each_listed)
+    SELECT listed.run_id
+    FROM listed))
+SELECT threads.thread_id, threads.namespace, made.checkpoint_id
+FROM made
+JOIN threads ON threads.log_id = made.log_id
+WHERE threads.tenant = ?
 AND threads.namespace >= ?
 AND threads.namespace < ?
 ORDER BY threads.thread_id, threads.namespace
@@ -1314,7 +1317,7 @@ WHERE threads.log_id IN (
 -- log.bulk_delete.forget_listed()
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
-  WITH RECURSIVE ranked AS (
+  WITH RECURSIVE ranked AS MATERIALIZED (
     SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
       numbered.rests_on AS rests_on, CASE
     WHEN (numbered.newer > ?
@@ -1344,8 +1347,7 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
     FROM needed
     JOIN checkpoints ON checkpoints.log_id = needed.log_id
     AND checkpoints.checkpoint_id = needed.checkpoint_id
-    WHERE checkpoints.rests_on IS NOT NULL),
-  found AS (
+    WHERE checkpoints.rests_on IS NOT NULL), found AS MATERIALIZED (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq
     FROM ranked
     WHERE ranked.goes != 0
@@ -1362,7 +1364,7 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
 DELETE FROM deltas
 WHERE deltas.kind IN ('write')
 AND (deltas.log_id, deltas.label) IN (
-  WITH RECURSIVE ranked AS (
+  WITH RECURSIVE ranked AS MATERIALIZED (
     SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
       numbered.rests_on AS rests_on, CASE
     WHEN (numbered.newer > ?
@@ -1392,8 +1394,7 @@ AND (deltas.log_id, deltas.label) IN (
     FROM needed
     JOIN checkpoints ON checkpoints.log_id = needed.log_id
     AND checkpoints.checkpoint_id = needed.checkpoint_id
-    WHERE checkpoints.rests_on IS NOT NULL),
-  going AS (
+    WHERE checkpoints.rests_on IS NOT NULL), going AS MATERIALIZED (
     SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
     FROM ranked
     WHERE ranked.goes != 0
@@ -1421,8 +1422,7 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?),
-ranked AS (
+  OFFSET ?), ranked AS MATERIALIZED (
   SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
     numbered.rests_on AS rests_on, CASE
   WHEN (numbered.newer > ?
@@ -1494,8 +1494,7 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?),
-ranked AS (
+  OFFSET ?), ranked AS MATERIALIZED (
   SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
     numbered.rests_on AS rests_on, CASE
   WHEN (numbered.newer > ?
@@ -1569,8 +1568,7 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?),
-ranked AS (
+  OFFSET ?), ranked AS MATERIALIZED (
   SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
     numbered.rests_on AS rests_on, CASE
   WHEN (numbered.newer > ?
@@ -1641,8 +1639,7 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?),
-ranked AS (
+  OFFSET ?), ranked AS MATERIALIZED (
   SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
     numbered.rests_on AS rests_on, CASE
   WHEN (numbered.newer > ?
@@ -1718,8 +1715,7 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?),
-ranked AS (
+  OFFSET ?), ranked AS MATERIALIZED (
   SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
     numbered.rests_on AS rests_on, CASE
   WHEN (numbered.newer > ?
@@ -1792,8 +1788,7 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?),
-ranked AS (
+  OFFSET ?), ranked AS MATERIALIZED (
   SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
     numbered.rests_on AS rests_on, CASE
   WHEN (numbered.newer > ?
@@ -1868,8 +1863,7 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?),
-ranked AS (
+  OFFSET ?), ranked AS MATERIALIZED (
   SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
     numbered.rests_on AS rests_on, CASE
   WHEN (numbered.newer > ?
@@ -1941,8 +1935,7 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
-  OFFSET ?),
-ranked AS (
+  OFFSET ?), ranked AS MATERIALIZED (
   SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
     numbered.rests_on AS rests_on, CASE
   WHEN (numbered.newer > ?
@@ -2295,7 +2288,7 @@ WHERE threads.log_id IN (
 -- log.bulk_delete.sweep_listed()
 DELETE FROM deltas
 WHERE (deltas.log_id, deltas.seq) IN (
-  WITH found AS (
+  WITH found AS MATERIALIZED (
     SELECT positions.log_id AS log_id, positions.seq AS seq
     FROM (
       SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
@@ -2571,7 +2564,7 @@ AND NOT (EXISTS (
     FROM deltas AS child
     WHERE child.log_id = ?
     AND child.base_seq = ?))
-RETURNING base_seq, depth, radix
+RETURNING base_seq
 
 -- log.delete.remove_writes()
 DELETE FROM deltas
@@ -4610,10 +4603,6 @@ SELECT 'pk_threads' AS name, 'threads' AS owner, 'index' AS kind,
   coalesce(sum(coalesce(length(log_id), 0) + 16), 0) AS bytes
 FROM threads
 UNION ALL
-SELECT 'ix_threads_expires_at' AS name, 'threads' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(expires_at), 0) + 16), 0) AS bytes
-FROM threads
-UNION ALL
 SELECT 'ix_threads_tenant_active_at' AS name, 'threads' AS owner, 'index' AS kind,
   coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(active_at), 0) + 16), 0) AS bytes
 FROM threads
@@ -4686,7 +4675,7 @@ SELECT 'pk_store_items' AS name, 'store_items' AS owner, 'index' AS kind,
 FROM store_items
 UNION ALL
 SELECT 'ix_store_items_expires_at' AS name, 'store_items' AS owner, 'index' AS kind,
-  coalesce(sum(coalesce(length(expires_at), 0) + 16), 0) AS bytes
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(expires_at), 0) + 16), 0) AS bytes
 FROM store_items
 UNION ALL
 SELECT 'ix_store_items_tenant_namespace_updated_at_key' AS name, 'store_items' AS owner,
@@ -5399,8 +5388,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
     threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
@@ -5465,8 +5453,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
     threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
@@ -5547,8 +5534,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
     threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
@@ -5614,8 +5600,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
     threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
@@ -5695,8 +5680,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
     threads.thread_id AS thread_id, ranked.bits AS bits
   FROM ranked
@@ -5760,8 +5744,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
     threads.thread_id AS thread_id, ranked.bits AS bits
   FROM ranked
@@ -5834,8 +5817,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
     threads.thread_id AS thread_id, ranked.bits AS bits
   FROM ranked
@@ -5900,8 +5882,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.log_id, hits.seq),
-best AS (
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
     threads.thread_id AS thread_id, ranked.bits AS bits
   FROM ranked
@@ -5969,8 +5950,7 @@ ranked AS (
   SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.row_at),
-best AS (
+  GROUP BY hits.row_at), best AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items."key" AS "key",
     store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
   FROM ranked
@@ -6024,8 +6004,7 @@ ranked AS (
   SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.row_at),
-best AS (
+  GROUP BY hits.row_at), best AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items."key" AS "key",
     store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
   FROM ranked
@@ -6088,8 +6067,7 @@ ranked AS (
   SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.row_at),
-best AS (
+  GROUP BY hits.row_at), best AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items."key" AS "key",
     store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
   FROM ranked
@@ -6145,8 +6123,7 @@ ranked AS (
   SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
   FROM hits
   JOIN worth ON worth.term = hits.term
-  GROUP BY hits.row_at),
-best AS (
+  GROUP BY hits.row_at), best AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items."key" AS "key",
     store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
   FROM ranked

@@ -160,8 +160,8 @@ TRIGGERS = ["threads_delete", "store_items_delete", "embeddings_delete", "embedd
     [
         *(f"DROP TRIGGER {name}" for name in TRIGGERS),
         "DROP INDEX uq_deltas_entry_key",
-        "DROP INDEX ix_threads_expires_at; "
-        "CREATE INDEX ix_threads_expires_at ON threads (expires_at)",
+        "DROP INDEX ix_checkpoints_run_id; "
+        "CREATE INDEX ix_checkpoints_run_id ON checkpoints (tenant, run_id)",
         "DROP TABLE checkpoints_meta",
         "DROP TABLE deltas_search; CREATE VIRTUAL TABLE deltas_search USING fts5(search_text, "
         "scope, content='', columnsize=0, tokenize='porter')",
@@ -186,7 +186,7 @@ def test_the_listing_of_sqlite_sees(sqlite: sqlite3.Connection, drift: str) -> N
         "DROP INDEX ix_checkpoints_meta; "
         "CREATE INDEX ix_checkpoints_meta ON checkpoints USING gin (meta)",
         "DROP INDEX uq_deltas_entry_key; CREATE UNIQUE INDEX uq_deltas_entry_key ON deltas "
-        "(log_id, entry_key)",
+        "(entry_key, log_id)",
         "ALTER TABLE threads RESET (fillfactor)",
         "ALTER TABLE deltas ALTER COLUMN payload SET STORAGE EXTENDED",
         'ALTER TABLE deltas ALTER COLUMN label TYPE VARCHAR(255) COLLATE "POSIX"',

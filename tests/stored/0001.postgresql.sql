@@ -49,8 +49,8 @@ CREATE TABLE public.checkpoints (
     rests_on character varying(255) COLLATE pg_catalog."C",
     run_id character varying(255) COLLATE pg_catalog."C",
     meta jsonb NOT NULL,
-    raw_size bigint NOT NULL,
-    stored_size bigint NOT NULL,
+    raw_size integer NOT NULL,
+    stored_size integer NOT NULL,
     occurred_at timestamp with time zone NOT NULL,
     created_at timestamp with time zone NOT NULL,
     signature bytea,
@@ -174,33 +174,33 @@ WITH (fillfactor='70');
 -- Data for Name: checkpoints; Type: TABLE DATA; Schema: public; Owner: -
 --
 
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 1, 'stored', '1k0ydcpz3r839tfk3g', NULL, 1, NULL, NULL, '{"step": 0, "colour": "blue"}', 62, 70, '2026-11-23 15:35:54.066807+00', '2026-11-23 15:35:54.066807+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 2, 'stored', '1k0ydcq3s4ky1h8sa9', '1k0ydcpz3r839tfk3g', 2, NULL, NULL, '{"step": 1, "colour": "blue"}', 115, 38, '2026-11-23 15:35:54.219755+00', '2026-11-23 15:35:54.219755+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 3, 'stored', '1k0ydcq5tncrc3140h', '1k0ydcq3s4ky1h8sa9', 3, NULL, NULL, '{"step": 2, "colour": "blue"}', 163, 44, '2026-11-23 15:35:54.286852+00', '2026-11-23 15:35:54.286852+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 4, 'stored', '1k0ydcq5z3ct72cqag', '1k0ydcq5tncrc3140h', 4, NULL, NULL, '{"step": 3, "colour": "blue"}', 216, 27, '2026-11-23 15:35:54.291378+00', '2026-11-23 15:35:54.291378+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 5, 'stored', '1k0ydcq665djf36a9e', '1k0ydcq5z3ct72cqag', 5, NULL, NULL, '{"step": 4, "colour": "blue"}', 264, 54, '2026-11-23 15:35:54.298619+00', '2026-11-23 15:35:54.298619+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 6, 'stored', '1k0ydcq6p01mtk23w0', '1k0ydcq665djf36a9e', 6, NULL, NULL, '{"step": 5, "colour": "blue"}', 317, 27, '2026-11-23 15:35:54.314833+00', '2026-11-23 15:35:54.314833+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 7, 'stored', '1k0ydcq6yy0xsfqebe', '1k0ydcq6p01mtk23w0', 7, NULL, NULL, '{"step": 6, "colour": "blue"}', 365, 31, '2026-11-23 15:35:54.323978+00', '2026-11-23 15:35:54.323978+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 8, 'stored', '1k0ydcq76yp8cnf1b0', '1k0ydcq6yy0xsfqebe', 8, NULL, NULL, '{"step": 7, "colour": "red"}', 418, 28, '2026-11-23 15:35:54.332195+00', '2026-11-23 15:35:54.332195+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 9, 'stored', '1k0ydcq7bh23y683j4', '1k0ydcq76yp8cnf1b0', 9, NULL, NULL, '{"step": 8, "colour": "blue"}', 466, 69, '2026-11-23 15:35:54.336875+00', '2026-11-23 15:35:54.336875+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 10, 'stored', '1k0ydcq7fsygv1fbg9', '1k0ydcq7bh23y683j4', 10, NULL, NULL, '{"step": 9, "colour": "blue"}', 519, 28, '2026-11-23 15:35:54.341252+00', '2026-11-23 15:35:54.341252+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 11, 'stored', '1k0ydcq7pbn61dck9w', '1k0ydcq7fsygv1fbg9', 11, NULL, NULL, '{"step": 10, "colour": "blue"}', 568, 35, '2026-11-23 15:35:54.347986+00', '2026-11-23 15:35:54.347986+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 12, 'stored', '1k0ydcq7rqgx21bt89', '1k0ydcq7pbn61dck9w', 12, NULL, NULL, '{"step": 11, "colour": "blue"}', 622, 30, '2026-11-23 15:35:54.350385+00', '2026-11-23 15:35:54.350385+00', NULL);
-INSERT INTO public.checkpoints VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 1, 'stored', '1k0ydcq80y7rmjd17s', NULL, 1, NULL, NULL, '{}', 10, 16, '2026-11-23 15:35:54.358781+00', '2026-11-23 15:35:54.358781+00', NULL);
-INSERT INTO public.checkpoints VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 2, 'stored', '1k0ydcq87a9q931t6r', '1k0ydcq80y7rmjd17s', 2, NULL, NULL, '{}', 15, 19, '2026-11-23 15:35:54.365309+00', '2026-11-23 15:35:54.365309+00', NULL);
-INSERT INTO public.checkpoints VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 3, 'stored', '1k0ydcq9psbdt4gbnz', '1k0ydcq80y7rmjd17s', 3, NULL, NULL, '{}', 16, 20, '2026-11-23 15:35:54.413926+00', '2026-11-23 15:35:54.413926+00', NULL);
-INSERT INTO public.checkpoints VALUES ('d0e27149-e8db-8dcd-ac8a-a8ffd9d1cb5c', 1, 'stored', 'first: 1', NULL, 1, NULL, NULL, '{}', 22, 28, '2026-11-23 15:35:54.446544+00', '2026-11-23 15:35:54.446544+00', NULL);
-INSERT INTO public.checkpoints VALUES ('9eb40f83-292d-8fb5-9a5f-774ce8a55bc0', 1, 'stored', '1k0ydcq80y7rmjd17s', NULL, 1, NULL, NULL, '{}', 10, 16, '2026-11-23 15:35:54.358781+00', '2026-11-23 15:35:54.358781+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 1, 'stored', 'nested 0', NULL, 1, NULL, 'run', '{}', 62, 70, '2026-11-23 15:35:54.667873+00', '2026-11-23 15:35:54.667873+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 2, 'stored', 'nested 1', 'nested 0', 2, 'nested 0', 'run', '{}', 115, 38, '2026-11-23 15:35:54.68073+00', '2026-11-23 15:35:54.68073+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 3, 'stored', 'nested 2', 'nested 1', 3, 'nested 1', 'run', '{}', 163, 26, '2026-11-23 15:35:54.690328+00', '2026-11-23 15:35:54.690328+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 4, 'stored', 'nested 3', 'nested 2', 4, 'nested 2', 'run', '{}', 216, 27, '2026-11-23 15:35:54.694519+00', '2026-11-23 15:35:54.694519+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 5, 'stored', 'nested 4', 'nested 3', 5, 'nested 3', 'run', '{}', 264, 27, '2026-11-23 15:35:54.702669+00', '2026-11-23 15:35:54.702669+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 6, 'stored', 'nested 5', 'nested 4', 6, 'nested 4', 'run', '{}', 317, 104, '2026-11-23 15:35:54.710821+00', '2026-11-23 15:35:54.710821+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 7, 'stored', 'nested 6', 'nested 5', 7, 'nested 5', 'run', '{}', 365, 28, '2026-11-23 15:35:54.748689+00', '2026-11-23 15:35:54.748689+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 8, 'stored', 'nested 7', 'nested 6', 8, 'nested 6', 'run', '{}', 418, 28, '2026-11-23 15:35:54.753253+00', '2026-11-23 15:35:54.753253+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 9, 'stored', 'nested 8', 'nested 7', 9, 'nested 7', 'run', '{}', 466, 28, '2026-11-23 15:35:54.758505+00', '2026-11-23 15:35:54.758505+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 10, 'stored', 'nested 9', 'nested 8', 10, 'nested 8', 'run', '{}', 519, 28, '2026-11-23 15:35:54.759803+00', '2026-11-23 15:35:54.759803+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 1, 'stored', '1k0z4bwkjp7a2qpnw4', NULL, 1, NULL, NULL, '{"step": 0, "colour": "blue"}', 62, 70, '2026-11-23 22:27:02.487895+00', '2026-11-23 22:27:02.487895+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 2, 'stored', '1k0z4bwnpf2c5a6nbb', '1k0z4bwkjp7a2qpnw4', 2, NULL, NULL, '{"step": 1, "colour": "blue"}', 115, 38, '2026-11-23 22:27:02.557245+00', '2026-11-23 22:27:02.557245+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 3, 'stored', '1k0z4bwpv34x84cjph', '1k0z4bwnpf2c5a6nbb', 3, NULL, NULL, '{"step": 2, "colour": "blue"}', 163, 26, '2026-11-23 22:27:02.594742+00', '2026-11-23 22:27:02.594742+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 4, 'stored', '1k0z4bwq2n6tjphrxd', '1k0z4bwpv34x84cjph', 4, NULL, NULL, '{"step": 3, "colour": "blue"}', 216, 27, '2026-11-23 22:27:02.602488+00', '2026-11-23 22:27:02.602488+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 5, 'stored', '1k0z4bwq5cbspzk712', '1k0z4bwq2n6tjphrxd', 5, NULL, NULL, '{"step": 4, "colour": "blue"}', 264, 54, '2026-11-23 22:27:02.605261+00', '2026-11-23 22:27:02.605261+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 6, 'stored', '1k0z4bwqemntqdtj0t', '1k0z4bwq5cbspzk712', 6, NULL, NULL, '{"step": 5, "colour": "blue"}', 317, 27, '2026-11-23 22:27:02.61477+00', '2026-11-23 22:27:02.61477+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 7, 'stored', '1k0z4bwqh7ma67e77s', '1k0z4bwqemntqdtj0t', 7, NULL, NULL, '{"step": 6, "colour": "blue"}', 365, 28, '2026-11-23 22:27:02.617393+00', '2026-11-23 22:27:02.617393+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 8, 'stored', '1k0z4bwqk9t18v9a2y', '1k0z4bwqh7ma67e77s', 8, NULL, NULL, '{"step": 7, "colour": "red"}', 418, 28, '2026-11-23 22:27:02.619503+00', '2026-11-23 22:27:02.619503+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 9, 'stored', '1k0z4bwqtb4e1cn6kb', '1k0z4bwqk9t18v9a2y', 9, NULL, NULL, '{"step": 8, "colour": "blue"}', 466, 39, '2026-11-23 22:27:02.626738+00', '2026-11-23 22:27:02.626738+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 10, 'stored', '1k0z4bwr0exsvk0vrb', '1k0z4bwqtb4e1cn6kb', 10, NULL, NULL, '{"step": 9, "colour": "blue"}', 519, 28, '2026-11-23 22:27:02.633084+00', '2026-11-23 22:27:02.633084+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 11, 'stored', '1k0z4bwr2th0vyv1dm', '1k0z4bwr0exsvk0vrb', 11, NULL, NULL, '{"step": 10, "colour": "blue"}', 568, 125, '2026-11-23 22:27:02.635413+00', '2026-11-23 22:27:02.635413+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 12, 'stored', '1k0z4bwr6x700pfy1p', '1k0z4bwr2th0vyv1dm', 12, NULL, NULL, '{"step": 11, "colour": "blue"}', 622, 30, '2026-11-23 22:27:02.639593+00', '2026-11-23 22:27:02.639593+00', NULL);
+INSERT INTO public.checkpoints VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 1, 'stored', '1k0z4bwr8kaj1a80bf', NULL, 1, NULL, NULL, '{}', 10, 16, '2026-11-23 22:27:02.641293+00', '2026-11-23 22:27:02.641293+00', NULL);
+INSERT INTO public.checkpoints VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 2, 'stored', '1k0z4bwrjhkxkcvyax', '1k0z4bwr8kaj1a80bf', 2, NULL, NULL, '{}', 15, 19, '2026-11-23 22:27:02.6515+00', '2026-11-23 22:27:02.6515+00', NULL);
+INSERT INTO public.checkpoints VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 3, 'stored', '1k0z4bwsdxvdyjh17b', '1k0z4bwr8kaj1a80bf', 3, NULL, NULL, '{}', 16, 20, '2026-11-23 22:27:02.679541+00', '2026-11-23 22:27:02.679541+00', NULL);
+INSERT INTO public.checkpoints VALUES ('d0e27149-e8db-8dcd-ac8a-a8ffd9d1cb5c', 1, 'stored', 'first: 1', NULL, 1, NULL, NULL, '{}', 22, 28, '2026-11-23 22:27:02.698093+00', '2026-11-23 22:27:02.698093+00', NULL);
+INSERT INTO public.checkpoints VALUES ('9eb40f83-292d-8fb5-9a5f-774ce8a55bc0', 1, 'stored', '1k0z4bwr8kaj1a80bf', NULL, 1, NULL, NULL, '{}', 10, 16, '2026-11-23 22:27:02.641293+00', '2026-11-23 22:27:02.641293+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 1, 'stored', 'nested 0', NULL, 1, NULL, 'run', '{}', 62, 70, '2026-11-23 22:27:02.806791+00', '2026-11-23 22:27:02.806791+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 2, 'stored', 'nested 1', 'nested 0', 2, 'nested 0', 'run', '{}', 115, 38, '2026-11-23 22:27:02.81376+00', '2026-11-23 22:27:02.81376+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 3, 'stored', 'nested 2', 'nested 1', 3, 'nested 1', 'run', '{}', 163, 26, '2026-11-23 22:27:02.819964+00', '2026-11-23 22:27:02.819964+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 4, 'stored', 'nested 3', 'nested 2', 4, 'nested 2', 'run', '{}', 216, 27, '2026-11-23 22:27:02.824609+00', '2026-11-23 22:27:02.824609+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 5, 'stored', 'nested 4', 'nested 3', 5, 'nested 3', 'run', '{}', 264, 27, '2026-11-23 22:27:02.827298+00', '2026-11-23 22:27:02.827298+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 6, 'stored', 'nested 5', 'nested 4', 6, 'nested 4', 'run', '{}', 317, 104, '2026-11-23 22:27:02.830013+00', '2026-11-23 22:27:02.830013+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 7, 'stored', 'nested 6', 'nested 5', 7, 'nested 5', 'run', '{}', 365, 28, '2026-11-23 22:27:02.843102+00', '2026-11-23 22:27:02.843102+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 8, 'stored', 'nested 7', 'nested 6', 8, 'nested 6', 'run', '{}', 418, 28, '2026-11-23 22:27:02.845724+00', '2026-11-23 22:27:02.845724+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 9, 'stored', 'nested 8', 'nested 7', 9, 'nested 7', 'run', '{}', 466, 28, '2026-11-23 22:27:02.847322+00', '2026-11-23 22:27:02.847322+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 10, 'stored', 'nested 9', 'nested 8', 10, 'nested 8', 'run', '{}', 519, 28, '2026-11-23 22:27:02.848395+00', '2026-11-23 22:27:02.848395+00', NULL);
 
 
 --
@@ -209,16 +209,16 @@ INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 1
 
 INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 1, 'stored', 'snapshot', NULL, NULL, NULL, 0, NULL, NULL, 'splice', -5220018858302444078, 'user Message 0 about lighthouses', NULL, NULL, NULL, '\x029b72842337b5b838313db5f888e1c4a62545f939a94b4a8b538b9627e7e795a4e695ecf185482b18282426e5979628e464a6679464e403d514eb1d61292e492d38c2c80000');
 INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 2, 'stored', 'delta', NULL, NULL, 1, 1, NULL, NULL, 'splice', 2164582719802592583, 'assistant Message 1 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101300035010001c416029b04d1b132b1b838b3b82431af04439b21166d8c00');
-INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 3, 'stored', 'delta', NULL, NULL, 1, 2, NULL, NULL, 'splice', -3585803149665555811, 'user Message 2 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101300065010001c41c029b0cd1b132b1b838b3b82431af04439b21166df8ac31c2a29e0900');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 3, 'stored', 'delta', NULL, NULL, 2, 2, NULL, NULL, 'splice', -3585803149825399392, 'user Message 2 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101650030010001c40a029b8ccf1a232c3a9800');
 INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 4, 'stored', 'delta', NULL, NULL, 3, 3, NULL, NULL, 'splice', -2741357690802086913, 'assistant Message 3 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cc950035010001c40a029b42d01a632cda9801');
 INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 5, 'stored', 'delta', NULL, NULL, 1, 4, NULL, NULL, 'splice', -2379094212971022114, 'user Message 4 about lighthouses', NULL, NULL, NULL, '\x93c09b00020001013000ccca010001c425029b0ad1b132b1b838b3b82431af04439b21166df8ac31c2a91e8f25c6245a6282453d0b00');
 INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 6, 'stored', 'delta', NULL, NULL, 5, 5, NULL, NULL, 'splice', 3051637832047253237, 'assistant Message 5 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101ccfa0035010001c40a029b46d01a532cda5801');
-INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 7, 'stored', 'delta', NULL, NULL, 5, 6, NULL, NULL, 'splice', 5090166542866953870, 'user Message 6 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101ccfa0065010001c40e029b4ed01a5312ad31c3a29e0d00');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 7, 'stored', 'delta', NULL, NULL, 6, 6, NULL, NULL, 'splice', 5090166541868434000, 'user Message 6 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd012f0030010001c40a029b8ecf1a332c3ad800');
 INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 8, 'stored', 'delta', NULL, NULL, 7, 7, NULL, NULL, 'splice', -418956110107325747, 'assistant Message 7 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd015f0035010001c40a029b41d01a732cdad801');
-INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 9, 'stored', 'delta', NULL, NULL, 1, 8, NULL, NULL, 'splice', -8528191688743336810, 'user Message 8 about lighthouses', NULL, NULL, NULL, '\x93c09b00020001013000cd0194010001c433029b09d1b132b1b838b3b82431af04439b21166df8ac31c2a91e8f25c6245a62428e25a6245a62468e25e6245a6281453d0700');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 9, 'stored', 'delta', NULL, NULL, 5, 8, NULL, NULL, 'splice', -8528191691239209610, 'user Message 8 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101ccfa00ccca010001c415029b49d01a5312ad3123c72fe6245a6281453d0700');
 INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 10, 'stored', 'delta', NULL, NULL, 9, 9, NULL, NULL, 'splice', 6768299057751788907, 'assistant Message 9 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd01c40035010001c40a029b45d01a4b2cda3801');
-INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 11, 'stored', 'delta', NULL, NULL, 9, 10, NULL, NULL, 'splice', -8632892903152981854, 'user Message 10 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd01c40066010001c411029b4dd01a4be2acd90b8f456c71cf0500');
-INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 12, 'stored', 'delta', NULL, NULL, 11, 11, NULL, NULL, 'splice', 4118456690018297778, 'assistant Message 11 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd022a0036010001c40c029b83cb1e843e6c91cf0d00');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 11, 'stored', 'snapshot', NULL, NULL, NULL, 0, NULL, NULL, 'splice', -8632892904933220353, 'user Message 10 about lighthouses', NULL, NULL, NULL, '\x029b72842337b5b838313db5f82893f6eca62545f939a94b4a8b538b9627e7e795a4e695ecf185c82b18282426e5979628e464a6679464e403d514eb41d4af4c2c2ece2c2e49cc2bc1d064885313764b8cc8b1c498444b4cc8b1c494444bccc8b1c49c444b2cc8b1c492384bf6c2e3105bcc1f61292e492d38c2c80500');
+INSERT INTO public.deltas VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 12, 'stored', 'delta', NULL, NULL, 11, 1, NULL, NULL, 'splice', 4118456690018297778, 'assistant Message 11 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd022a0036010001c40c029b83cb1e843e6c91cf0d00');
 INSERT INTO public.deltas VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 1, 'stored', 'snapshot', NULL, NULL, NULL, 0, NULL, NULL, 'splice', -2092080262079905540, 'root', NULL, NULL, NULL, '\x0092c40470617468c40691a4726f6f74');
 INSERT INTO public.deltas VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 2, 'stored', 'delta', NULL, NULL, 1, 1, NULL, NULL, 'splice', -273524278017681899, 'left', NULL, NULL, NULL, '\x93c09300000bc40b029b042697e4a4a6950000');
 INSERT INTO public.deltas VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 3, 'stored', 'delta', NULL, NULL, 1, 1, NULL, NULL, 'splice', 4288877344409937235, 'right', NULL, NULL, NULL, '\x93c09300000cc40c029b0426971665a667940000');
@@ -234,10 +234,10 @@ INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 7, 'st
 INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 8, 'stored', 'delta', NULL, NULL, 7, 2, 8, NULL, 'splice', -418956110107325747, 'assistant Message 7 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd015f0035010001c40a029b41d01a732cdad801');
 INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 9, 'stored', 'delta', NULL, NULL, 8, 3, 8, NULL, 'splice', -8528191688976958939, 'user Message 8 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd01940030010001c40a029b89cf1a0b2c3a3800');
 INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 10, 'stored', 'delta', NULL, NULL, 9, 4, 8, NULL, 'splice', 6768299057751788907, 'assistant Message 9 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd01c40035010001c40a029b45d01a4b2cda3801');
-INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 11, 'stored', 'write', 'w/nested 9/f0a0a453a1e829eb', 'nested 9', NULL, 0, NULL, NULL, 'zwrite1', 270403302, NULL, NULL, '2026-11-23 15:35:54.761002+00', NULL, '\x029bbca424b1387bc1a4c90ccb819a81cda89cc625c589c0a80317ab93199782b3d424462600');
-INSERT INTO public.deltas VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 1, 'stored', 'entry', 'first', NULL, NULL, 0, NULL, NULL, 'zvalue1', 4106393332, 'user A zebra', '2026-11-23 15:35:54.783987+00', '2026-11-23 15:35:54.783987+00', NULL, '\x0082a4726f6c65a475736572a7636f6e74656e74a841207a656272613f');
-INSERT INTO public.deltas VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 2, 'stored', 'entry', NULL, NULL, NULL, 0, NULL, NULL, 'zvalue1', 3481682797, 'plain text', '2026-11-23 15:35:54.783987+00', '2026-11-23 15:35:54.783987+00', NULL, '\x00aa706c61696e2074657874');
-INSERT INTO public.deltas VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 3, 'stored', 'entry', 'third', NULL, NULL, 0, NULL, NULL, 'zvalue1', 1240710485, 'a list', '2026-11-23 15:35:54.783987+00', '2026-11-23 15:35:54.783987+00', NULL, '\x0092a161a46c697374');
+INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 11, 'stored', 'write', 'w/nested 9/d1c52ef13fd18368', 'nested 9', NULL, 0, NULL, NULL, 'zwrite1', 270403302, NULL, NULL, '2026-11-23 22:27:02.849695+00', NULL, '\x029bbca424b1387bc1a4c90ccb819a81cda89cc625c589c0a80317ab93199782b3d424462600');
+INSERT INTO public.deltas VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 1, 'stored', 'entry', 'first', NULL, NULL, 0, NULL, NULL, 'zvalue1', 4106393332, 'user A zebra', '2026-11-23 22:27:02.876163+00', '2026-11-23 22:27:02.876163+00', NULL, '\x0082a4726f6c65a475736572a7636f6e74656e74a841207a656272613f');
+INSERT INTO public.deltas VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 2, 'stored', 'entry', NULL, NULL, NULL, 0, NULL, NULL, 'zvalue1', 3481682797, 'plain text', '2026-11-23 22:27:02.876163+00', '2026-11-23 22:27:02.876163+00', NULL, '\x00aa706c61696e2074657874');
+INSERT INTO public.deltas VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 3, 'stored', 'entry', 'third', NULL, NULL, 0, NULL, NULL, 'zvalue1', 1240710485, 'a list', '2026-11-23 22:27:02.876163+00', '2026-11-23 22:27:02.876163+00', NULL, '\x0092a161a46c697374');
 
 
 --
@@ -259,23 +259,23 @@ INSERT INTO public.memalchemy_version VALUES ('0001');
 -- Data for Name: store_items; Type: TABLE DATA; Schema: public; Owner: -
 --
 
-INSERT INTO public.store_items VALUES ('~', '/~memalchemy/', 'schema', '{"revision": "0001", "oldest_release": "0.1.0"}', 1, 'none', 0, NULL, NULL, '2026-11-23 15:35:53.594041+00', '2026-11-23 15:35:53.594041+00', NULL, NULL, NULL, '\x2d');
-INSERT INTO public.store_items VALUES ('stored', '/users/naïve~1~0/', 'ada', '{"n": 1}', 1, 'zvalue1', 2979335638, 'giraffes', 'f6ecc2bbd3af79560f4d8 f640c633ac46f147b5cd0 f43a814da808827a86f41', '2026-11-23 15:35:54.85855+00', '2026-11-23 15:35:54.85855+00', NULL, NULL, NULL, '\x0082a56c696b6573a86769726166666573a361676524');
-INSERT INTO public.store_items VALUES ('stored', '/users/naïve~1~0/', 'e', '{}', 1, 'zvalue1', 1477128067, 'no key', NULL, '2026-11-23 15:35:54.917821+00', '2026-11-23 15:35:54.917821+00', NULL, NULL, NULL, '\x0092a26e6fa36b6579');
-INSERT INTO public.store_items VALUES ('stored', '/users/naïve~1~0/', 'ключ/🔑', '{"nested": {"a": [1, null]}}', 1, 'zvalue1', 3333531826, 'no vector', NULL, '2026-11-23 15:35:54.931199+00', '2026-11-23 15:35:54.931199+00', NULL, NULL, NULL, '\x00a96e6f20766563746f72');
+INSERT INTO public.store_items VALUES ('~', '/~memalchemy/', 'schema', '{"revision": "0001", "oldest_release": "0.1.0"}', 1, 'none', 0, NULL, NULL, '2026-11-23 22:27:02.257477+00', '2026-11-23 22:27:02.257477+00', NULL, NULL, NULL, '\x2d');
+INSERT INTO public.store_items VALUES ('stored', '/users/naïve~1~0/', 'ada', '{"n": 1}', 1, 'zvalue1', 2979335638, 'giraffes', 'f6ecc2bbd3af79560f4d8 f640c633ac46f147b5cd0 f43a814da808827a86f41', '2026-11-23 22:27:02.917557+00', '2026-11-23 22:27:02.917557+00', NULL, NULL, NULL, '\x0082a56c696b6573a86769726166666573a361676524');
+INSERT INTO public.store_items VALUES ('stored', '/users/naïve~1~0/', 'e', '{}', 1, 'zvalue1', 1477128067, 'no key', NULL, '2026-11-23 22:27:02.971871+00', '2026-11-23 22:27:02.971871+00', NULL, NULL, NULL, '\x0092a26e6fa36b6579');
+INSERT INTO public.store_items VALUES ('stored', '/users/naïve~1~0/', 'ключ/🔑', '{"nested": {"a": [1, null]}}', 1, 'zvalue1', 3333531826, 'no vector', NULL, '2026-11-23 22:27:02.974237+00', '2026-11-23 22:27:02.974237+00', NULL, NULL, NULL, '\x00a96e6f20766563746f72');
 
 
 --
 -- Data for Name: threads; Type: TABLE DATA; Schema: public; Owner: -
 --
 
-INSERT INTO public.threads VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 'stored', 'long', '/', 13, 12, 12, 117949925834767819, '1k0ydcq7rqgx21bt89', '1k0ydcq7pbn61dck9w', '{}', NULL, NULL, '2026-11-23 15:35:54.066807+00', '2026-11-23 15:35:54.350385+00', '2026-11-23 15:35:54+00', NULL, NULL, NULL);
-INSERT INTO public.threads VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 'stored', 'branched', '/', 4, 3, 3, 1413419205874506998, '1k0ydcq9psbdt4gbnz', '1k0ydcq87a9q931t6r', '{}', NULL, NULL, '2026-11-23 15:35:54.358781+00', '2026-11-23 15:35:54.413926+00', '2026-11-23 15:35:54+00', NULL, NULL, NULL);
-INSERT INTO public.threads VALUES ('d0e27149-e8db-8dcd-ac8a-a8ffd9d1cb5c', 'stored', 'naïve/ключ/🔑', '/', 2, 1, 1, 1600387022454643119, 'first: 1', NULL, '{}', NULL, NULL, '2026-11-23 15:35:54.446544+00', '2026-11-23 15:35:54.446544+00', '2026-11-23 15:35:54+00', NULL, NULL, NULL);
-INSERT INTO public.threads VALUES ('18392701-2940-8292-a58f-ae9c25e24687', 'stored', 'deleted', '/', 2, 2, 0, 447675025984675775, NULL, NULL, '{}', NULL, NULL, '2026-11-23 15:35:54.463021+00', '2026-11-23 15:35:54.463021+00', '2026-11-23 15:35:54+00', NULL, '2026-11-23 15:35:54.47356+00', NULL);
-INSERT INTO public.threads VALUES ('9eb40f83-292d-8fb5-9a5f-774ce8a55bc0', 'stored', 'forked', '/', 2, 1, 1, 3957698948056204941, '1k0ydcq80y7rmjd17s', NULL, '{}', 'branched', 1, '2026-11-23 15:35:54.538526+00', '2026-11-23 15:35:54.538526+00', '2026-11-23 15:35:54+00', NULL, NULL, NULL);
-INSERT INTO public.threads VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 'stored', 'long', '/graph/sub/', 12, 10, 10, 2645444285640799045, 'nested 9', 'nested 8', '{}', NULL, NULL, '2026-11-23 15:35:54.667873+00', '2026-11-23 15:35:54.761002+00', '2026-11-23 15:35:54+00', NULL, NULL, NULL);
-INSERT INTO public.threads VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 'stored', 'long', '/log/', 4, 1, 0, 241928562673396464, NULL, NULL, '{}', NULL, NULL, '2026-11-23 15:35:54.783987+00', '2026-11-23 15:35:54.783987+00', '2026-11-23 15:35:54+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 'stored', 'long', '/', 13, 12, 12, 3248517058020753345, '1k0z4bwr6x700pfy1p', '1k0z4bwr2th0vyv1dm', '{}', NULL, NULL, '2026-11-23 22:27:02.487895+00', '2026-11-23 22:27:02.639593+00', '2026-11-23 22:27:02+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 'stored', 'branched', '/', 4, 3, 3, 2532854902756417875, '1k0z4bwsdxvdyjh17b', '1k0z4bwrjhkxkcvyax', '{}', NULL, NULL, '2026-11-23 22:27:02.641293+00', '2026-11-23 22:27:02.679541+00', '2026-11-23 22:27:02+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('d0e27149-e8db-8dcd-ac8a-a8ffd9d1cb5c', 'stored', 'naïve/ключ/🔑', '/', 2, 1, 1, 4059659464597332975, 'first: 1', NULL, '{}', NULL, NULL, '2026-11-23 22:27:02.698093+00', '2026-11-23 22:27:02.698093+00', '2026-11-23 22:27:02+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('18392701-2940-8292-a58f-ae9c25e24687', 'stored', 'deleted', '/', 2, 2, 0, 3149352720307832362, NULL, NULL, '{}', NULL, NULL, '2026-11-23 22:27:02.707746+00', '2026-11-23 22:27:02.707746+00', '2026-11-23 22:27:02+00', NULL, '2026-11-23 22:27:02.711013+00', NULL);
+INSERT INTO public.threads VALUES ('9eb40f83-292d-8fb5-9a5f-774ce8a55bc0', 'stored', 'forked', '/', 2, 1, 1, 3133493977638656244, '1k0z4bwr8kaj1a80bf', NULL, '{}', 'branched', 1, '2026-11-23 22:27:02.735803+00', '2026-11-23 22:27:02.735803+00', '2026-11-23 22:27:02+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 'stored', 'long', '/graph/sub/', 12, 10, 10, 2355089516694234095, 'nested 9', 'nested 8', '{}', NULL, NULL, '2026-11-23 22:27:02.806791+00', '2026-11-23 22:27:02.849695+00', '2026-11-23 22:27:02+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 'stored', 'long', '/log/', 4, 1, 0, 4122195040576881646, NULL, NULL, '{}', NULL, NULL, '2026-11-23 22:27:02.876163+00', '2026-11-23 22:27:02.876163+00', '2026-11-23 22:27:02+00', NULL, NULL, NULL);
 
 
 --
@@ -338,7 +338,7 @@ ALTER TABLE ONLY public.checkpoints
 -- Name: ix_checkpoints_meta; Type: INDEX; Schema: public; Owner: -
 --
 
-CREATE INDEX ix_checkpoints_meta ON public.checkpoints USING gin (meta jsonb_path_ops);
+CREATE INDEX ix_checkpoints_meta ON public.checkpoints USING gin (meta jsonb_path_ops) WHERE (meta <> '{}'::jsonb);
 
 
 --
@@ -380,7 +380,7 @@ CREATE INDEX ix_embeddings_tenant_namespace_model_dimensions ON public.embedding
 -- Name: ix_store_items_expires_at; Type: INDEX; Schema: public; Owner: -
 --
 
-CREATE INDEX ix_store_items_expires_at ON public.store_items USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+CREATE INDEX ix_store_items_expires_at ON public.store_items USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
 
 
 --
@@ -395,13 +395,6 @@ CREATE INDEX ix_store_items_search ON public.store_items USING gin ((((to_tsvect
 --
 
 CREATE INDEX ix_store_items_tenant_namespace_updated_at_key ON public.store_items USING btree (tenant, namespace, updated_at, key);
-
-
---
--- Name: ix_threads_expires_at; Type: INDEX; Schema: public; Owner: -
---
-
-CREATE INDEX ix_threads_expires_at ON public.threads USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
 
 --
@@ -429,7 +422,7 @@ CREATE INDEX ix_threads_tenant_thread_id_namespace ON public.threads USING btree
 -- Name: uq_deltas_entry_key; Type: INDEX; Schema: public; Owner: -
 --
 
-CREATE UNIQUE INDEX uq_deltas_entry_key ON public.deltas USING btree (entry_key, log_id) WHERE (entry_key IS NOT NULL);
+CREATE UNIQUE INDEX uq_deltas_entry_key ON public.deltas USING btree (log_id, entry_key) WHERE (entry_key IS NOT NULL);
 
 
 --

@@ -157,14 +157,17 @@ def measure(d: Dialect) -> Executable:
 def list_runs(d: Dialect) -> Executable:
     """The checkpoints that some runs have made below a namespace; binds ``p_keys``, of `lists`."""
     named = d.statements.rows_from_list("p_keys", ("run_id",))
+    # SQLite would rather go through all threads of the tenant.
+    made = d.statements.materialized(
+        select(CHECKPOINTS.c.log_id, CHECKPOINTS.c.checkpoint_id).where(
+            _of_tenant(), CHECKPOINTS.c.run_id.in_(select(named.c.run_id))
+        ),
+        "made",
+    )
     return (
-        select(THREADS.c.thread_id, THREADS.c.namespace, CHECKPOINTS.c.checkpoint_id)
-        .select_from(CHECKPOINTS.join(THREADS, same_log(THREADS, CHECKPOINTS)))
-        .where(
-            _of_tenant(),
-            CHECKPOINTS.c.run_id.in_(select(named.c.run_id)),
-            in_namespace(THREADS, below=True),
-        )
+        select(THREADS.c.thread_id, THREADS.c.namespace, made.c.checkpoint_id)
+        .select_from(made.join(THREADS, same_log(THREADS, made)))
+        .where(in_namespace(THREADS, below=True))
         .order_by(THREADS.c.thread_id, THREADS.c.namespace)
     )
 

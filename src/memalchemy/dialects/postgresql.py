@@ -38,6 +38,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     Uuid,
+    and_,
     bindparam,
     case,
     cast,
@@ -302,8 +303,10 @@ class PostgreSQLStatements(Statements):
         key = cast(bindparam("match_key", type_=Text), Text)
         value = cast(bindparam("match_value", type_=Text), JSONB)
         # The GIN index answers containment; equality is what was asked for.
-        return meta.bool_op("@>")(func.jsonb_build_object(key, value)) & (
-            func.jsonb_extract_path(meta, key) == value
+        return and_(
+            _is_indexed(meta),
+            meta.bool_op("@>")(func.jsonb_build_object(key, value)),
+            func.jsonb_extract_path(meta, key) == value,
         )
 
     def json_equals_binds(self, key: str, value: Any, kind: str) -> dict[str, Any]:
@@ -330,6 +333,11 @@ _LIMIT_PENDING_LIST = text("set_config('gin_pending_list_limit', '384kB', true) 
 """The limit of what a GIN index holds unmerged when a save puts words in it, unless the index sets
 one itself. Each search reads all of that; the server's own 4 MB are 2,000 messages.
 """
+
+
+def _is_indexed(meta: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return the condition of the partial index on metadata, without which it is not used."""
+    return meta != literal_column("'{}'::jsonb")
 
 
 class PostgreSQLTextIndexes(TextIndexes):
@@ -421,8 +429,8 @@ class PostgreSQLTextIndexes(TextIndexes):
             ]
             hit = [found.c.search_text.is_not(None), _text_vector(found).bool_op("@@")(query)]
         else:
-            there = [row.c.meta != literal_column("'{}'::jsonb")]
-            hit = [found.c.meta.bool_op("@>")(row.c.meta)]
+            there = [_is_indexed(row.c.meta)]
+            hit = [_is_indexed(found.c.meta), found.c.meta.bool_op("@>")(row.c.meta)]
         # The primary key does not serve IS NOT DISTINCT FROM, so the index has to find the row.
         same = [found.c[name].is_not_distinct_from(row.c[name]) for name in ("log_id", "seq")]
         return (

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import orjson
 from sqlalchemy import (
+    CTE,
     ColumnClause,
     ColumnElement,
     Connection,
@@ -157,7 +158,10 @@ class SQLiteStatements(Statements):
         # Materialised, it is the outer loop: the planner takes any table to be shorter than a list.
         made = (column(name, LogKey if name == "log_id" else None) for name in columns)
         names = rows.columns(*made).subquery("each_listed")
-        return self.materialized(select(names), "listed").prefix_with("MATERIALIZED")
+        return self.materialized(select(names), "listed")
+
+    def materialized(self, rows: Select[Any], name: str) -> CTE:
+        return rows.cte(name, nesting=True).prefix_with("MATERIALIZED")
 
     def list_binds(self, parameter: str, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
         binds: dict[str, Any] = {parameter: orjson.dumps(rows).decode()}

@@ -243,7 +243,7 @@ def remove_unneeded(d: Dialect) -> Executable:
         delete(DELTAS)
         .where(of_log(DELTAS), DELTAS.c.seq == seq, DELTAS.c.kind.in_(words(*STATES)))
         .where(~named.exists(), ~built_on.exists())
-        .returning(DELTAS.c.base_seq, DELTAS.c.depth, DELTAS.c.radix)
+        .returning(DELTAS.c.base_seq)
     )
 
 
@@ -332,8 +332,7 @@ def delete_checkpoint(
         gone = yield remove_unneeded(d), log.binds() | {"p_seq": seq}
         if not gone:
             break
-        # A state at an odd depth is nobody's base, in any process, unless of another radix.
-        moved = moved or gone[0].depth % 2 == 0 or gone[0].radix is not None
+        moved = True
         seq = gone[0].base_seq
     yield move_epoch(d), log.binds() | {"p_moved": int(moved)}
     return True

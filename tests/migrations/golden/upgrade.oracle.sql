@@ -43,8 +43,8 @@ CREATE TABLE checkpoints (
     rests_on VARCHAR2(255 CHAR), 
     run_id VARCHAR2(255 CHAR), 
     meta JSON NOT NULL, 
-    raw_size NUMBER(19) NOT NULL, 
-    stored_size NUMBER(19) NOT NULL, 
+    raw_size INTEGER NOT NULL, 
+    stored_size INTEGER NOT NULL, 
     occurred_at TIMESTAMP NOT NULL, 
     created_at TIMESTAMP NOT NULL, 
     signature RAW(64), 
@@ -135,10 +135,6 @@ CREATE INDEX ix_threads_tenant_namespace_active_at ON threads (tenant, namespace
 
 /
 
-CREATE INDEX ix_threads_expires_at ON threads (expires_at)
-
-/
-
 CREATE INDEX ix_checkpoints_rests_on ON checkpoints (log_id, rests_on)
 
 /
@@ -155,7 +151,7 @@ CREATE INDEX ix_store_items_tenant_namespace_updated_at_key ON store_items (tena
 
 /
 
-CREATE INDEX ix_store_items_expires_at ON store_items (expires_at)
+CREATE INDEX ix_store_items_expires_at ON store_items (tenant, expires_at)
 
 /
 
@@ -163,7 +159,7 @@ CREATE INDEX ix_embeddings_tenant_namespace_model_dimensions ON embeddings (tena
 
 /
 
-CREATE UNIQUE INDEX uq_deltas_entry_key_oracle ON deltas (CASE WHEN entry_key IS NOT NULL THEN entry_key END, CASE WHEN entry_key IS NOT NULL THEN log_id END)
+CREATE UNIQUE INDEX uq_deltas_entry_key_oracle ON deltas (CASE WHEN entry_key IS NOT NULL THEN log_id END, CASE WHEN entry_key IS NOT NULL THEN entry_key END)
 
 /
 

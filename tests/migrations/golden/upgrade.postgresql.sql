@@ -43,8 +43,8 @@ CREATE TABLE checkpoints (
     rests_on VARCHAR(255) COLLATE "C", 
     run_id VARCHAR(255) COLLATE "C", 
     meta JSONB NOT NULL, 
-    raw_size BIGINT NOT NULL, 
-    stored_size BIGINT NOT NULL, 
+    raw_size INTEGER NOT NULL, 
+    stored_size INTEGER NOT NULL, 
     occurred_at TIMESTAMP WITH TIME ZONE NOT NULL, 
     created_at TIMESTAMP WITH TIME ZONE NOT NULL, 
     signature BYTEA, 
@@ -121,8 +121,6 @@ CREATE INDEX ix_threads_tenant_active_at ON threads (tenant, active_at);
 
 CREATE INDEX ix_threads_tenant_namespace_active_at ON threads (tenant, namespace, active_at);
 
-CREATE INDEX ix_threads_expires_at ON threads (expires_at) WHERE expires_at IS NOT NULL;
-
 CREATE INDEX ix_checkpoints_rests_on ON checkpoints (log_id, rests_on) WHERE rests_on IS NOT NULL;
 
 CREATE INDEX ix_checkpoints_run_id ON checkpoints (tenant, run_id) WHERE run_id IS NOT NULL;
@@ -131,11 +129,11 @@ CREATE INDEX ix_deltas_base_seq ON deltas (log_id, base_seq) WHERE base_seq IS N
 
 CREATE INDEX ix_store_items_tenant_namespace_updated_at_key ON store_items (tenant, namespace, updated_at, key);
 
-CREATE INDEX ix_store_items_expires_at ON store_items (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX ix_store_items_expires_at ON store_items (tenant, expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE INDEX ix_embeddings_tenant_namespace_model_dimensions ON embeddings (tenant, namespace, model, dimensions);
 
-CREATE UNIQUE INDEX uq_deltas_entry_key ON deltas (entry_key, log_id) WHERE entry_key IS NOT NULL;
+CREATE UNIQUE INDEX uq_deltas_entry_key ON deltas (log_id, entry_key) WHERE entry_key IS NOT NULL;
 
 ALTER TABLE deltas ALTER COLUMN payload SET STORAGE EXTERNAL;
 
@@ -147,7 +145,7 @@ CREATE INDEX ix_deltas_search_text ON deltas USING gin (to_tsvector('simple', se
 
 CREATE INDEX ix_store_items_search ON store_items USING gin ((to_tsvector('simple', coalesce(search_text, '')) || to_tsvector('simple', coalesce(field_terms, '')) || array_to_tsvector(ARRAY[chr(31) || tenant || chr(31) || namespace])));
 
-CREATE INDEX ix_checkpoints_meta ON checkpoints USING gin (meta jsonb_path_ops);
+CREATE INDEX ix_checkpoints_meta ON checkpoints USING gin (meta jsonb_path_ops) WHERE meta <> '{}'::jsonb;
 
 ALTER TABLE threads SET (fillfactor = 70);
 

@@ -43,8 +43,8 @@ CREATE TABLE checkpoints (
     rests_on VARCHAR(255), 
     run_id VARCHAR(255), 
     meta JSON NOT NULL, 
-    raw_size BIGINT NOT NULL, 
-    stored_size BIGINT NOT NULL, 
+    raw_size INTEGER NOT NULL, 
+    stored_size INTEGER NOT NULL, 
     occurred_at BIGINT NOT NULL, 
     created_at BIGINT NOT NULL, 
     signature BLOB, 
@@ -128,8 +128,6 @@ CREATE INDEX ix_threads_tenant_active_at ON threads (tenant, active_at);
 
 CREATE INDEX ix_threads_tenant_namespace_active_at ON threads (tenant, namespace, active_at);
 
-CREATE INDEX ix_threads_expires_at ON threads (expires_at) WHERE expires_at IS NOT NULL;
-
 CREATE INDEX ix_checkpoints_rests_on ON checkpoints (log_id, rests_on) WHERE rests_on IS NOT NULL;
 
 CREATE INDEX ix_checkpoints_run_id ON checkpoints (tenant, run_id) WHERE run_id IS NOT NULL;
@@ -138,11 +136,11 @@ CREATE INDEX ix_deltas_base_seq ON deltas (log_id, base_seq) WHERE base_seq IS N
 
 CREATE INDEX ix_store_items_tenant_namespace_updated_at_key ON store_items (tenant, namespace, updated_at, "key");
 
-CREATE INDEX ix_store_items_expires_at ON store_items (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX ix_store_items_expires_at ON store_items (tenant, expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE INDEX ix_embeddings_tenant_namespace_model_dimensions ON embeddings (tenant, namespace, model, dimensions);
 
-CREATE UNIQUE INDEX uq_deltas_entry_key ON deltas (entry_key, log_id) WHERE entry_key IS NOT NULL;
+CREATE UNIQUE INDEX uq_deltas_entry_key ON deltas (log_id, entry_key) WHERE entry_key IS NOT NULL;
 
 CREATE INDEX ix_embeddings_tenant_namespace_change ON embeddings (tenant, namespace, change);
 

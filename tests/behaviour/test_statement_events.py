@@ -41,7 +41,16 @@ async def work(db: Database, connection: Any = None) -> None:
     await Store(db).put(("n",), SECRET, {"n": SECRET}, connection=connection)
 
 
-@pytest.mark.parametrize("road", ["alone", "transaction", "session"])
+@pytest.mark.parametrize(
+    "road",
+    [
+        "alone",
+        "transaction",
+        pytest.param(
+            "session", marks=pytest.mark.asyncio_only("an AsyncSession has no other face")
+        ),
+    ],
+)
 async def test_statements_are_told_on_every_road(
     db: Database, seen: list[events.StatementEvent], road: str
 ) -> None:

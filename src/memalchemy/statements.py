@@ -146,11 +146,11 @@ def bound(column: ColumnElement[Any], prefix: str) -> BindParameter[Any]:
     return bindparam(f"{prefix}_{column.key}", type_=column.type)
 
 
-def beyond(d: Dialect, table: Table, key: Sequence[str]) -> ColumnElement[bool]:
+def beyond(dialect: Dialect, table: Table, key: Sequence[str]) -> ColumnElement[bool]:
     """Keys after the one bound as ``p_…``."""
     columns = [table.c[name] for name in key]
     bounds = [bound(column, "p") for column in columns]
-    if d.statements.compares_tuples:
+    if dialect.statements.compares_tuples:
         return tuple_(*columns) > tuple_(*bounds)
     pairs = list(zip(columns, bounds, strict=True))
     last, limit = pairs.pop()

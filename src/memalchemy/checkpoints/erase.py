@@ -137,8 +137,8 @@ async def _items_with(
                 yield key | {"p_version": row.version}
 
 
-def _list_items(d: Dialect, narrowed: bool, after: bool) -> Executable:
-    return list_items(d, narrowed=narrowed, after=after)
+def _list_items(dialect: Dialect, narrowed: bool, after: bool) -> Executable:
+    return list_items(dialect, narrowed=narrowed, after=after)
 
 
 # --- Statements and programs ---------------------------------------------------------------------
@@ -154,7 +154,7 @@ _ERASABLE = {
 
 
 @statement(table=tuple(_ERASABLE))
-def erase_tenant(d: Dialect, table: str) -> Executable:
+def erase_tenant(dialect: Dialect, table: str) -> Executable:
     """Delete every row of a tenant; of the logs' rows first the entries."""
     target: Any = _ERASABLE[table]
     gone = delete(target).where(target.c.tenant == bindparam("k_tenant"))
@@ -162,7 +162,7 @@ def erase_tenant(d: Dialect, table: str) -> Executable:
 
 
 @statement()
-def erase_own(d: Dialect) -> Executable:
+def erase_own(dialect: Dialect) -> Executable:
     """Delete what memalchemy keeps for itself of a tenant."""
     namespace = ITEMS.c.namespace
     low, high = (bindparam(name, type_=namespace.type) for name in ("p_internal", "p_internal_end"))
@@ -171,17 +171,17 @@ def erase_own(d: Dialect) -> Executable:
 
 
 @statement(narrowed=(False, True), after=(False, True))
-def list_items(d: Dialect, narrowed: bool, after: bool) -> Executable | None:
+def list_items(dialect: Dialect, narrowed: bool, after: bool) -> Executable | None:
     """A page of a tenant's items with their metadata, expired ones too, in the order of their keys.
 
     *narrowed*: of those only that an index has, by words of their fields; binds `item_scope`.
     """
-    if narrowed and not d.text.indexes_fields:
+    if narrowed and not dialect.text.indexes_fields:
         return None
     namespace, key = ITEMS.c.namespace, ITEMS.c.key
     query = select(namespace, key, ITEMS.c.version, ITEMS.c.meta).where(in_scope(ITEMS, below=True))
     if narrowed:
-        within = d.text.items_in_scope(below=True)
+        within = dialect.text.items_in_scope(below=True)
         query = query.join(within, and_(within.c.namespace == namespace, within.c.key == key))
     if after:
         path, name = (bindparam(f"p_{c.key}", type_=c.type) for c in (namespace, key))
@@ -191,23 +191,23 @@ def list_items(d: Dialect, narrowed: bool, after: bool) -> Executable | None:
 
 
 @statement()
-def erase_item(d: Dialect) -> Executable:
+def erase_item(dialect: Dialect) -> Executable:
     """Delete an item that is as it was seen, and by that its vectors."""
     version = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
     return delete(ITEMS).where(of_item(ITEMS), version)
 
 
-def erase_items(d: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[int]:
+def erase_items(dialect: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[int]:
     """Delete items that are as they were seen; how many were."""
     erased = 0
     for item in items:
-        erased += (yield erase_item(d), item).touched
-    yield from purge_all(d)
+        erased += (yield erase_item(dialect), item).touched
+    yield from purge_all(dialect)
     return erased
 
 
 @statement()
-def erase_origin(d: Dialect) -> Executable:
+def erase_origin(dialect: Dialect) -> Executable:
     """Let the forks of a thread no longer name it."""
     return (
         update(THREADS)
@@ -219,22 +219,22 @@ def erase_origin(d: Dialect) -> Executable:
     )
 
 
-def erase_thread(d: Dialect, tenant: str, thread_id: str) -> Program[int]:
+def erase_thread(dialect: Dialect, tenant: str, thread_id: str) -> Program[int]:
     """Remove all logs of a thread for good, tombstones too: an id can be personal."""
-    yield erase_origin(d), {"k_tenant": tenant, "k_thread_id": thread_id}
-    rows = yield list_logs_of_thread(d), {"k_tenant": tenant, "k_thread_id": thread_id}
+    yield erase_origin(dialect), {"k_tenant": tenant, "k_thread_id": thread_id}
+    rows = yield list_logs_of_thread(dialect), {"k_tenant": tenant, "k_thread_id": thread_id}
     erased = 0
     for row in rows:
-        erased += yield from remove_log(d, Log(tenant, thread_id, row.namespace))
-    yield from purge_all(d)
+        erased += yield from remove_log(dialect, Log(tenant, thread_id, row.namespace))
+    yield from purge_all(dialect)
     return erased
 
 
-def erase_everything(d: Dialect, tenant: str) -> Program[int]:
+def erase_everything(dialect: Dialect, tenant: str) -> Program[int]:
     """Remove every row of a tenant; how many checkpoints, entries and items it had."""
     erased = 0
     yield (
-        erase_own(d),
+        erase_own(dialect),
         {
             "k_tenant": tenant,
             "p_internal": INTERNAL_RANGE[0],
@@ -242,8 +242,8 @@ def erase_everything(d: Dialect, tenant: str) -> Program[int]:
         },
     )
     for table in _ERASABLE:
-        gone = yield erase_tenant(d, table=table), {"k_tenant": tenant}
+        gone = yield erase_tenant(dialect, table=table), {"k_tenant": tenant}
         if table in ("checkpoints", "entries", "store_items"):
             erased += gone.touched
-    yield from purge_all(d)
+    yield from purge_all(dialect)
     return erased

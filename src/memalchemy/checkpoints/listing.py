@@ -55,7 +55,7 @@ def info(row: Any) -> CheckpointInfo:
 
 
 @statement(before=(True, False))
-def list_names(d: Dialect, before: bool) -> Executable:
+def list_names(dialect: Dialect, before: bool) -> Executable:
     """The checkpoints of a log, newest first, in pages."""
     query = (
         select(*info_columns())
@@ -68,14 +68,14 @@ def list_names(d: Dialect, before: bool) -> Executable:
 
 
 @statement()
-def read_name(d: Dialect) -> Executable:
+def read_name(dialect: Dialect) -> Executable:
     """One checkpoint by its id."""
     named = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
     return select(*info_columns()).select_from(of_live_log()).where(of_log(CHECKPOINTS), named)
 
 
 @statement()
-def list_newest(d: Dialect) -> Executable:
+def list_newest(dialect: Dialect) -> Executable:
     """The newest checkpoints over all threads.
 
     The newest N are all in the N threads saved last, so of older threads one name is read. When a
@@ -110,7 +110,7 @@ METADATA_KINDS = ("text", "number", "true", "false", "null", "container")
 
 
 @statement(kind=METADATA_KINDS)
-def list_by_metadata(d: Dialect, kind: str) -> Executable:
+def list_by_metadata(dialect: Dialect, kind: str) -> Executable:
     """Checkpoints whose metadata has a key with a value, newest first."""
     return (
         select(*info_columns())
@@ -118,7 +118,7 @@ def list_by_metadata(d: Dialect, kind: str) -> Executable:
         .where(
             in_namespace(THREADS, below=False),
             _of_tenant(),
-            d.statements.json_equals(CHECKPOINTS, kind),
+            dialect.statements.json_equals(CHECKPOINTS, kind),
         )
         .order_by(CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
         .limit(bindparam("p_limit"))
@@ -126,18 +126,18 @@ def list_by_metadata(d: Dialect, kind: str) -> Executable:
 
 
 @statement(kind=METADATA_KINDS)
-def threads_by_metadata(d: Dialect, kind: str) -> Executable:
+def threads_by_metadata(dialect: Dialect, kind: str) -> Executable:
     """Threads, in any namespace, with a checkpoint whose metadata has a key with a value."""
     return (
         select(THREADS.c.thread_id)
         .select_from(CHECKPOINTS.join(THREADS, same_log(THREADS, CHECKPOINTS)))
-        .where(_of_tenant(), d.statements.json_equals(CHECKPOINTS, kind))
+        .where(_of_tenant(), dialect.statements.json_equals(CHECKPOINTS, kind))
         .distinct()
     )
 
 
 @statement()
-def measure(d: Dialect) -> Executable:
+def measure(dialect: Dialect) -> Executable:
     """Sizes of a log's named checkpoints."""
     snapshots = case((DELTAS.c.kind.in_(words("snapshot")), 1), else_=0)
     return (
@@ -154,9 +154,9 @@ def measure(d: Dialect) -> Executable:
 
 
 @statement()
-def list_runs(d: Dialect) -> Executable:
+def list_runs(dialect: Dialect) -> Executable:
     """The checkpoints that some runs have made below a namespace; binds ``p_keys``, of `lists`."""
-    named = d.statements.rows_from_list("p_keys", ("run_id",))
+    named = dialect.statements.rows_from_list("p_keys", ("run_id",))
     return (
         select(THREADS.c.thread_id, THREADS.c.namespace, CHECKPOINTS.c.checkpoint_id)
         .select_from(CHECKPOINTS.join(THREADS, same_log(THREADS, CHECKPOINTS)))
@@ -173,7 +173,7 @@ SCOPES = ("log", "thread", "namespace", "tenant")
 
 
 @statement(scope=SCOPES, until=(True, False), after=(True, False))
-def list_by_id(d: Dialect, scope: str, until: bool, after: bool) -> Executable:
+def list_by_id(dialect: Dialect, scope: str, until: bool, after: bool) -> Executable:
     """Checkpoints by their ids, the highest first, in pages.
 
     Those of a log, of all logs in a namespace, or of the logs of a thread or a tenant in a
@@ -191,7 +191,7 @@ def list_by_id(d: Dialect, scope: str, until: bool, after: bool) -> Executable:
     if after:
         last = bindparam("p_checkpoint_id", type_=name.type)
         # The same id may be in several logs, as after a copy.
-        others = beyond(d, THREADS, ("thread_id", "namespace"))
+        others = beyond(dialect, THREADS, ("thread_id", "namespace"))
         where.append(or_(name < last, and_(name == last, others)))
     order = (name.desc(), THREADS.c.thread_id, THREADS.c.namespace)
     return (

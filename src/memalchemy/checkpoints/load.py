@@ -85,7 +85,7 @@ def _chain(which: str, *also: Any) -> Any:
 
 
 @statement(which=("newest", "named"))
-def read_chain(d: Dialect, which: str) -> Executable:
+def read_chain(dialect: Dialect, which: str) -> Executable:
     """The rows of a checkpoint from its snapshot on, with the epoch of its log: one round trip.
 
     The payload rides in the recursion: joined afterwards, PostgreSQL has planned it as a scan of
@@ -96,7 +96,7 @@ def read_chain(d: Dialect, which: str) -> Executable:
 
 
 def load_chain(
-    d: Dialect, log: Log, checkpoint_id: str | None, now: datetime
+    dialect: Dialect, log: Log, checkpoint_id: str | None, now: datetime
 ) -> Program[Tip | None]:
     """The rows of a checkpoint (the newest, without an id), in order and complete, as stored.
 
@@ -104,7 +104,7 @@ def load_chain(
     """
     which = "newest" if checkpoint_id is None else "named"
     values = log.binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
-    rows = yield read_chain(d, which=which), values
+    rows = yield read_chain(dialect, which=which), values
     return _tip(rows) if rows else None
 
 
@@ -157,7 +157,7 @@ def _parent_if_there() -> Any:
 
 
 @statement(which=("newest", "named", "highest"))
-def read_snapshot(d: Dialect, which: str) -> Executable:
+def read_snapshot(dialect: Dialect, which: str) -> Executable:
     """The rows of a checkpoint, as `read_chain`, and its writes, in one round trip.
 
     ``highest`` is the one of the highest id.
@@ -199,7 +199,7 @@ class StoredSnapshot(tuple[Tip, str | None, list[Any]]):
 
 
 def load_snapshot(
-    d: Dialect, log: Log, checkpoint_id: str | None, newest_by: str, now: datetime
+    dialect: Dialect, log: Log, checkpoint_id: str | None, newest_by: str, now: datetime
 ) -> Program[StoredSnapshot | None]:
     """A checkpoint as stored, with its writes; ``None`` if it is not there.
 
@@ -210,7 +210,7 @@ def load_snapshot(
     if checkpoint_id is not None:
         which = "named"
         values |= key_range(checkpoint_id)
-    rows = yield read_snapshot(d, which=which), values
+    rows = yield read_snapshot(dialect, which=which), values
     states = [row for row in rows if row.overwrites == WRITES_OF_A_STATE]
     if not states:
         return None
@@ -261,12 +261,12 @@ def decode_writes(rows: Iterable[Any], keyring: Keyring) -> list[PendingWrite]:
 
 
 @statement()
-def read_states(d: Dialect) -> Executable:
+def read_states(dialect: Dialect) -> Executable:
     """Query all rows that some checkpoints of a log are rebuilt from.
 
     Binds ``p_keys``, of `list_batches`.
     """
-    named = d.statements.rows_from_list("p_keys", ("checkpoint_id",))
+    named = dialect.statements.rows_from_list("p_keys", ("checkpoint_id",))
     first = (
         select(DELTAS.c.seq, DELTAS.c.base_seq)
         .select_from(CHECKPOINTS)

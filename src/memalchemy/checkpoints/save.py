@@ -72,7 +72,7 @@ DELTA_TRIES = 3
 
 
 @statement()
-def find_saved(d: Dialect) -> Executable:
+def find_saved(dialect: Dialect) -> Executable:
     """What a save returned, if it happened: its id with the time that the save was stamped with."""
     return (
         select(CHECKPOINTS.c.seq, THREADS.c.version, THREADS.c.epoch, THREADS.c.previous_id)
@@ -501,17 +501,17 @@ class Saver:
         )
 
 
-def _find(d: Dialect, request: Request) -> Program[Position | None]:
+def _find(dialect: Dialect, request: Request) -> Program[Position | None]:
     values = request.log.binds() | {
         "p_checkpoint_id": request.checkpoint_id,
         "p_created_at": request.now,
     }
-    rows = yield find_saved(d), values
+    rows = yield find_saved(dialect), values
     return Position._make(rows[0]) if rows else None
 
 
-def _look(d: Dialect, log: Log) -> Program[Head | None]:
-    rows = yield read_head(d), log.binds()
+def _look(dialect: Dialect, log: Log) -> Program[Head | None]:
+    rows = yield read_head(dialect), log.binds()
     return Head._make(rows[0]) if rows else None
 
 

@@ -130,26 +130,28 @@ def _replacement(seq: Any) -> dict[str, Any]:
 
 
 @statement(of=tuple(_ROWS))
-def put_row(d: Dialect, of: str) -> Executable:
+def put_row(dialect: Dialect, of: str) -> Executable:
     """Insert a row of the log at the allotted position."""
     return insert(DELTAS).values(_row_values(of) | binds(DELTAS, ["seq"]))
 
 
 @statement()
-def put_checkpoint(d: Dialect) -> Executable | None:
+def put_checkpoint(dialect: Dialect) -> Executable | None:
     """Name the allotted position; an id that is there moves to it."""
-    if not d.upserts:
+    if not dialect.upserts:
         return None
     seq = bindparam("p_seq", type_=CHECKPOINTS.c.seq.type)
     previous = bindparam("p_previous_id", type_=CHECKPOINTS.c.parent_id.type)
     values = _checkpoint_values(previous) | binds(CHECKPOINTS, ["ordinal"]) | {"seq": seq}
-    return d.statements.upsert(CHECKPOINTS, values, ("log_id", "checkpoint_id"), _replacement(seq))
+    return dialect.statements.upsert(
+        CHECKPOINTS, values, ("log_id", "checkpoint_id"), _replacement(seq)
+    )
 
 
 @statement()
-def move_checkpoint(d: Dialect) -> Executable | None:
+def move_checkpoint(dialect: Dialect) -> Executable | None:
     """`put_checkpoint` without an upsert, first half."""
-    if d.upserts:
+    if dialect.upserts:
         return None
     same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
     seq = bindparam("p_seq", type_=CHECKPOINTS.c.seq.type)
@@ -157,9 +159,9 @@ def move_checkpoint(d: Dialect) -> Executable | None:
 
 
 @statement()
-def new_checkpoint(d: Dialect) -> Executable | None:
+def new_checkpoint(dialect: Dialect) -> Executable | None:
     """`put_checkpoint` without an upsert, second half."""
-    if d.upserts:
+    if dialect.upserts:
         return None
     previous = bindparam("p_previous_id", type_=CHECKPOINTS.c.parent_id.type)
     placed = binds(CHECKPOINTS, ["seq", "ordinal"])
@@ -174,9 +176,9 @@ def _select(values: Mapping[str, ColumnElement[Any]], source: FromClause) -> Sel
 
 
 @statement()
-def forget_names(d: Dialect) -> Executable:
+def forget_names(dialect: Dialect) -> Executable:
     """Remove the names that retention lets go; their rows stay until a sweep."""
-    return delete(CHECKPOINTS).where(beyond_retention(d))
+    return delete(CHECKPOINTS).where(beyond_retention(dialect))
 
 
 @statement(
@@ -185,14 +187,18 @@ def forget_names(d: Dialect) -> Executable:
     parent=(True, False),
     retain=(True, False),
 )
-def save(d: Dialect, first: str, condition: str, parent: bool, retain: bool) -> Executable | None:
+def save(
+    dialect: Dialect, first: str, condition: str, parent: bool, retain: bool
+) -> Executable | None:
     """A whole save in one statement: allot, insert the row, name it, and keep retention."""
-    if not d.single_statement_save or (first == "begin" and (condition == "newest" or parent)):
+    if not dialect.single_statement_save or (
+        first == "begin" and (condition == "newest" or parent)
+    ):
         return None
     if condition == "alive" and first != "begin":
         return None  # it has to be there anyway
     if first == "begin":
-        head = begin(d, "checkpoint", condition).cte("head")
+        head = begin(dialect, "checkpoint", condition).cte("head")
     else:
         head = advance("checkpoint", condition, based=first == "based", parent=parent).cte("head")
     seq = head.c.next_seq - literal_column("1")
@@ -201,26 +207,26 @@ def save(d: Dialect, first: str, condition: str, parent: bool, retain: bool) -> 
     named |= {"seq": seq, "ordinal": head.c.last_ordinal}
     delta = (
         insert(DELTAS)
-        .from_select(list(rows), d.text.limit_pending(_select(rows, head)))
+        .from_select(list(rows), dialect.text.limit_pending(_select(rows, head)))
         .cte("delta")
     )
-    name = d.statements.upsert(
+    name = dialect.statements.upsert(
         CHECKPOINTS,
         named,
         ("log_id", "checkpoint_id"),
-        _replacement(d.statements.excluded(CHECKPOINTS, "seq")),
+        _replacement(dialect.statements.excluded(CHECKPOINTS, "seq")),
         source=_select(named, head),
     ).cte("name")
     ctes = [delta, name]
     if retain:
         # Its snapshot is older than the lock: at worst a name goes with the next save instead.
         there = select(head.c.next_seq).exists()
-        ctes.append(delete(CHECKPOINTS).where(beyond_retention(d), there).cte("retained"))
+        ctes.append(delete(CHECKPOINTS).where(beyond_retention(dialect), there).cte("retained"))
     return select(*(head.c[name] for name in Allotted._fields)).add_cte(*ctes)
 
 
 def append_checkpoint(
-    d: Dialect,
+    dialect: Dialect,
     values: Mapping[str, Any],
     *,
     first: str,
@@ -235,16 +241,16 @@ def append_checkpoint(
     Returns ``None`` if the log is not as wanted; nothing was changed then.
     """
     parent = needs_parent and values["p_parent_id"] is not None
-    if d.single_statement_save:
+    if dialect.single_statement_save:
         variant = {"first": first, "condition": condition, "parent": parent, "retain": retain}
-        rows = yield save(d, **variant), values
+        rows = yield save(dialect, **variant), values
         return _position(Allotted._make(rows[0])) if rows else None
     if first == "begin":
-        head = yield from allotted(d, "checkpoint", values, condition)
+        head = yield from allotted(dialect, "checkpoint", values, condition)
     else:
         found = yield (
             allot(
-                d,
+                dialect,
                 purpose="checkpoint",
                 condition=condition,
                 based=first == "based",
@@ -261,15 +267,15 @@ def append_checkpoint(
         "p_previous_id": position.previous_id,
         "p_ordinal": head.last_ordinal,
     }
-    yield put_row(d, of="state"), placed
-    if d.upserts:
-        yield put_checkpoint(d), placed
+    yield put_row(dialect, of="state"), placed
+    if dialect.upserts:
+        yield put_checkpoint(dialect), placed
     else:
-        moved_ = yield move_checkpoint(d), placed
+        moved_ = yield move_checkpoint(dialect), placed
         if not moved_.touched:
-            yield new_checkpoint(d), placed
+            yield new_checkpoint(dialect), placed
     if retain:
-        yield forget_names(d), placed
+        yield forget_names(dialect), placed
     return position
 
 
@@ -299,16 +305,16 @@ def _types(columns: Iterable[str]) -> dict[str, Any]:
 
 
 @statement(first=("based", "begin"))
-def save_many(d: Dialect, first: str) -> Executable | None:
+def save_many(dialect: Dialect, first: str) -> Executable | None:
     """`save` for many rows; returns the head of each log that was as its rows assume."""
-    if not d.groups_saves:
+    if not dialect.groups_saves:
         return None
     rows, logs = (
-        d.statements.rows_from_arrays("r", _types(_ROW)),
-        d.statements.rows_from_arrays("l", _types(_LOG)),
+        dialect.statements.rows_from_arrays("r", _types(_ROW)),
+        dialect.statements.rows_from_arrays("l", _types(_LOG)),
     )
     new = _new_names(rows)
-    head = (_advanced if first == "based" else _begun)(d, rows, logs, new).cte("head")
+    head = (_advanced if first == "based" else _begun)(dialect, rows, logs, new).cte("head")
     seq = head.c.next_seq - rows.c.back
     joined = rows.join(head, rows.c.log_id == head.c.log_id)
     key: dict[str, ColumnElement[Any]] = {name: rows.c[name] for name in ("log_id", "tenant")}
@@ -321,9 +327,10 @@ def save_many(d: Dialect, first: str) -> Executable | None:
     # An id that is there keeps its lineage and its number: nobody who names a parent is sent in a
     # group.
     replaced = {
-        name: d.statements.excluded(CHECKPOINTS, name) for name in (*CHECKPOINT_COLUMNS, "seq")
+        name: dialect.statements.excluded(CHECKPOINTS, name)
+        for name in (*CHECKPOINT_COLUMNS, "seq")
     }
-    name = d.statements.upsert(
+    name = dialect.statements.upsert(
         CHECKPOINTS, named, ("log_id", "checkpoint_id"), replaced, source=_select(named, joined)
     ).cte("name")
     return select(head).add_cte(delta, name)
@@ -347,7 +354,7 @@ def _count(new: CTE, of: FromClause, *where: ColumnElement[bool]) -> Any:
 _RETURNED = (THREADS.c.log_id, *ALLOTTED)
 
 
-def _advanced(d: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
+def _advanced(dialect: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
     # How many of a log's rows have the base that they name: one probe for each row, made once.
     there = and_(
         DELTAS.c.log_id == rows.c.log_id,
@@ -372,11 +379,11 @@ def _advanced(d: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
     )
 
 
-def _begun(d: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
+def _begun(dialect: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
     values = {name: logs.c[name] for name in ("log_id", *NAMES)}
     values |= born("checkpoint", dict(logs.c), _count(new, logs))
     # As an upsert tried to insert them.
-    excluded = {name: d.statements.excluded(THREADS, name) for name in values}
+    excluded = {name: dialect.statements.excluded(THREADS, name) for name in values}
     given = excluded | {
         "count": excluded["version"],
         "checkpoint_id": excluded["head_id"],
@@ -385,7 +392,7 @@ def _begun(d: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
     again = revived("checkpoint", given, excluded["last_ordinal"])
     alive = or_(THREADS.c.expires_at.is_(None), THREADS.c.expires_at > given["now"])
     same = (THREADS.c[name] == excluded[name] for name in NAMES)
-    upsert = d.statements.upsert(
+    upsert = dialect.statements.upsert(
         THREADS,
         values,
         ["log_id"],
@@ -397,7 +404,7 @@ def _begun(d: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
 
 
 def append_checkpoints(
-    d: Dialect, rows: Sequence[Mapping[str, Any]], *, first: str
+    dialect: Dialect, rows: Sequence[Mapping[str, Any]], *, first: str
 ) -> Program[list[Position | None]]:
     """Save checkpoints, each as `append_checkpoint` would without conditions of its own.
 
@@ -407,7 +414,7 @@ def append_checkpoints(
     """
     if len(rows) == 1:
         position = yield from append_checkpoint(
-            d, rows[0], first=first, condition="any", retain=False
+            dialect, rows[0], first=first, condition="any", retain=False
         )
         return [position]
     by_log: dict[Any, list[Mapping[str, Any]]] = {}
@@ -426,7 +433,7 @@ def append_checkpoints(
             own |= {name: row[f"k_{name}"] for name in ("log_id", "tenant")}
             for name in _ROW:
                 given[f"r_{name}"].append(own[name] if name in own else row[f"p_{name}"])
-    answer = yield save_many(d, first=first), given
+    answer = yield save_many(dialect, first=first), given
     heads = {head.log_id: head for head in answer}
     positions = {
         id(row): _position_in_group(heads.get(key), of_one, place)
@@ -462,18 +469,20 @@ def _common() -> dict[str, Any]:
 
 
 @statement(condition=("any", "none", "version"))
-def put_new_entries(d: Dialect, condition: str) -> Executable | None:
+def put_new_entries(dialect: Dialect, condition: str) -> Executable | None:
     """A whole append in one statement: allot the positions, and put the rows there in order.
 
     No row if the log is not as the *condition* says.
     """
-    if not (d.single_statement_save and d.groups_saves):
+    if not (dialect.single_statement_save and dialect.groups_saves):
         return None
     changed = (
-        advance("entries", condition) if condition == "version" else begin(d, "entries", condition)
+        advance("entries", condition)
+        if condition == "version"
+        else begin(dialect, "entries", condition)
     )
     head = changed.cte("head")
-    rows = d.statements.rows_from_arrays(
+    rows = dialect.statements.rows_from_arrays(
         "e", {"back": THREADS.c.next_seq.type} | _entry_types(_OWN)
     )
     values = (
@@ -485,19 +494,19 @@ def put_new_entries(d: Dialect, condition: str) -> Executable | None:
 
 
 @statement()
-def put_entries(d: Dialect) -> Executable | None:
+def put_entries(dialect: Dialect) -> Executable | None:
     """Insert entries, sent as arrays, at positions that were allotted."""
-    if not d.groups_saves:
+    if not dialect.groups_saves:
         return None
-    rows = d.statements.rows_from_arrays("e", _entry_types((*_OWN, "seq")))
+    rows = dialect.statements.rows_from_arrays("e", _entry_types((*_OWN, "seq")))
     values = _common() | {name: rows.c[name] for name in (*_OWN, "seq")}
     return insert(DELTAS).from_select(list(values), _select(values, rows))
 
 
 @statement()
-def find_keys(d: Dialect) -> Executable:
+def find_keys(dialect: Dialect) -> Executable:
     """The positions of the entries with one of some keys; binds ``p_keys``, of `list_batches`."""
-    named = d.statements.rows_from_list("p_keys", ("entry_key",))
+    named = dialect.statements.rows_from_list("p_keys", ("entry_key",))
     return select(DELTAS.c.entry_key, DELTAS.c.seq).where(
         of_log(DELTAS), DELTAS.c.entry_key.in_(select(named.c.entry_key))
     )
@@ -508,7 +517,10 @@ def _condition(expected: int | Unset) -> str:
 
 
 def append_entries(
-    d: Dialect, values: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], expected: int | Unset
+    dialect: Dialect,
+    values: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    expected: int | Unset,
 ) -> Program[Allotted | None]:
     """Append entries without keys, in one statement: only where `put_new_entries` is one.
 
@@ -517,7 +529,7 @@ def append_entries(
     count = len(rows)
     placed = [dict(row) | {"p_back": count - at} for at, row in enumerate(rows)]
     given = dict(values) | {"p_expected": expected, "p_count": count}
-    query = put_new_entries(d, condition=_condition(expected))
+    query = put_new_entries(dialect, condition=_condition(expected))
     answer = yield query, given | _arrays(placed, ("back", *_OWN))
     return Allotted._make(answer[0]) if answer else None
 
@@ -527,7 +539,7 @@ def _arrays(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dict[s
 
 
 def place_entries(
-    d: Dialect,
+    dialect: Dialect,
     log: Log,
     values: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
@@ -541,35 +553,37 @@ def place_entries(
     Raises:
         Conflict, ThreadDeleted: the log is not as *expected*; nothing was changed.
     """
-    head = yield from standing(d, log, values, expected)
+    head = yield from standing(dialect, log, values, expected)
     beyond = log.binds() | {"p_after": after}
     removed = 0
     if head is not None and after is not None:
-        removed = (yield remove_entries(d, which="beyond"), beyond).touched
+        removed = (yield remove_entries(dialect, which="beyond"), beyond).touched
     keys = list(dict.fromkeys(row["p_entry_key"] for row in rows if row["p_entry_key"] is not None))
     there: dict[str, int] = {}
     if head is not None:
-        there = yield from _find(d, log, keys)
+        there = yield from _find(dialect, log, keys)
     new = _new(rows, there)
     if not new and not removed:
         return [there[row["p_entry_key"]] for row in rows]
     given = dict(values) | {"p_count": len(new), "p_moved": int(removed > 0)}
     now: Allotted | None
     if head is not None:
-        answer = yield allot_locked(d), given
+        answer = yield allot_locked(dialect), given
         now = Allotted._make(answer[0])
     else:
-        now = yield from allotted(d, "entries", given, "any" if expected is UNSET else "none")
+        now = yield from allotted(dialect, "entries", given, "any" if expected is UNSET else "none")
         if now is None:
-            found = yield read_version(d), given
+            found = yield read_version(dialect), given
             raise conflict(log, expected, found[0].version if found else 0)
         # Somebody may have begun it since we looked. A position that stays empty is no harm.
-        if after is not None and (yield remove_entries(d, which="beyond"), beyond).touched:
-            yield entries_changed(d), values
-        there = yield from _find(d, log, keys)
+        if after is not None and (yield remove_entries(dialect, which="beyond"), beyond).touched:
+            yield entries_changed(dialect), values
+        there = yield from _find(dialect, log, keys)
         new = _new(rows, there)
     first = now.next_seq - given["p_count"]
-    yield from _put(d, values, [dict(row) | {"p_seq": first + at} for at, row in enumerate(new)])
+    yield from _put(
+        dialect, values, [dict(row) | {"p_seq": first + at} for at, row in enumerate(new)]
+    )
     here = {id(row): first + at for at, row in enumerate(new)}
     for row in new:
         if row["p_entry_key"] is not None:
@@ -591,46 +605,46 @@ def _new(rows: Sequence[Mapping[str, Any]], there: Mapping[str, int]) -> list[Ma
     return new
 
 
-def _find(d: Dialect, log: Log, keys: Sequence[str]) -> Program[dict[str, int]]:
+def _find(dialect: Dialect, log: Log, keys: Sequence[str]) -> Program[dict[str, int]]:
     found: dict[str, int] = {}
-    for listed in d.statements.list_batches("p_keys", [(encode_id(key),) for key in keys]):
-        answer = yield find_keys(d), log.binds() | listed
+    for listed in dialect.statements.list_batches("p_keys", [(encode_id(key),) for key in keys]):
+        answer = yield find_keys(dialect), log.binds() | listed
         found |= {row.entry_key: row.seq for row in answer}
     return found
 
 
-def _put(d: Dialect, values: Mapping[str, Any], rows: list[dict[str, Any]]) -> Program[None]:
+def _put(dialect: Dialect, values: Mapping[str, Any], rows: list[dict[str, Any]]) -> Program[None]:
     if not rows:
         return
-    if d.groups_saves:
-        yield put_entries(d), dict(values) | _arrays(rows, (*_OWN, "seq"))
+    if dialect.groups_saves:
+        yield put_entries(dialect), dict(values) | _arrays(rows, (*_OWN, "seq"))
         return
     whole = [dict(values) | row for row in rows]
-    yield put_row(d, of="entry"), whole[0] if len(whole) == 1 else whole
+    yield put_row(dialect, of="entry"), whole[0] if len(whole) == 1 else whole
 
 
 # --- Pending writes ------------------------------------------------------------------------------
 
 
 @statement()
-def put_write(d: Dialect) -> Executable | None:
+def put_write(dialect: Dialect) -> Executable | None:
     """Put a row of pending writes in one statement, making the log if it is not there."""
-    if not d.single_statement_save:
+    if not dialect.single_statement_save:
         return None
-    head = begin(d, "write").cte("head")
+    head = begin(dialect, "write").cte("head")
     seq = (head.c.next_seq - literal_column("1")).label("seq")
     values = _row_values("write") | {"seq": seq}
     put = insert(DELTAS).from_select(list(values), _select(values, head)).cte("put")
     return select(seq).add_cte(put)
 
 
-def append_write(d: Dialect, values: Mapping[str, Any]) -> Program[bool]:
+def append_write(dialect: Dialect, values: Mapping[str, Any]) -> Program[bool]:
     """Put a row of pending writes; false if its log has expired, or was deleted since
     ``p_made_at``.
     """
-    if d.single_statement_save:
-        return bool((yield put_write(d), values))
-    head = yield from allotted(d, "write", values)
+    if dialect.single_statement_save:
+        return bool((yield put_write(dialect), values))
+    head = yield from allotted(dialect, "write", values)
     if head is not None:
-        yield put_row(d, of="write"), dict(values) | {"p_seq": head.next_seq - 1}
+        yield put_row(dialect, of="write"), dict(values) | {"p_seq": head.next_seq - 1}
     return head is not None

@@ -90,9 +90,9 @@ def batches(found: Sequence[Found]) -> Iterator[list[Found]]:
         yield lot
 
 
-def batch_binds(d: Dialect, logs: Sequence[Log]) -> dict[str, Any]:
+def batch_binds(dialect: Dialect, logs: Sequence[Log]) -> dict[str, Any]:
     """The binds that name the logs of a batch: `LOGS` are never more than one list takes."""
-    (listed,) = listed_logs(d, logs)
+    (listed,) = listed_logs(dialect, logs)
     return listed
 
 
@@ -146,7 +146,7 @@ def _within(scope: str, after: bool) -> list[ColumnElement[bool]]:
 
 
 @statement(which=tuple(_WANTED), scope=SCOPES)
-def count_logs(d: Dialect, which: str, scope: str) -> Executable:
+def count_logs(dialect: Dialect, which: str, scope: str) -> Executable:
     """The number of logs to go through."""
     return select(func.count()).select_from(THREADS).where(*_within(scope, False), _WANTED[which]())
 
@@ -192,7 +192,7 @@ def _needless(position: Any) -> ColumnElement[bool]:
 
 
 @statement(scope=SCOPES, after=(True, False))
-def list_prunable(d: Dialect, scope: str, after: bool) -> Executable:
+def list_prunable(dialect: Dialect, scope: str, after: bool) -> Executable:
     """A page of live logs: the number of checkpoints of each, of those that go, and of states that
     nothing needs.
     """
@@ -205,7 +205,7 @@ def list_prunable(d: Dialect, scope: str, after: bool) -> Executable:
     )
     one: ColumnElement[int] = literal_column("1")
     zero: ColumnElement[int] = literal_column("0")
-    names, stay = ranked(d, page)
+    names, stay = ranked(dialect, page)
     going = case((goes(names, stay), one), else_=zero)
     flagged = select(*(names.c[name] for name in _ROW), *_flags("1", going, "0", "0"))
     at = _positions(page, flagged)
@@ -225,7 +225,7 @@ def list_prunable(d: Dialect, scope: str, after: bool) -> Executable:
 
 
 @statement(scope=SCOPES, after=(True, False))
-def list_stale(d: Dialect, scope: str, after: bool) -> Executable:
+def list_stale(dialect: Dialect, scope: str, after: bool) -> Executable:
     """A page of logs to remove for good, with about how many rows each has."""
 
     def count(table: Any, *where: ColumnElement[bool]) -> Any:
@@ -245,20 +245,22 @@ _STANDING = (*_ID, "updated_at", "expires_at", "deleted_at")
 
 
 @statement()
-def find_listed(d: Dialect) -> Executable:
+def find_listed(dialect: Dialect) -> Executable:
     """Those of a batch of logs that are there, with their times."""
-    return select(*(THREADS.c[name] for name in _STANDING)).where(is_listed(d, THREADS))
+    return select(*(THREADS.c[name] for name in _STANDING)).where(is_listed(dialect, THREADS))
 
 
 @statement(wait=(True, False))
-def lock_listed(d: Dialect, wait: bool) -> Executable:
+def lock_listed(dialect: Dialect, wait: bool) -> Executable:
     """Lock those of a batch of logs that are there, and, without *wait*, free; with their times.
 
     Whether they are as wanted is for the caller to see: a condition that PostgreSQL takes for rare
     makes it look through all threads for each of the list.
     """
     columns = [THREADS.c[name] for name in _STANDING]
-    return d.statements.lock(THREADS, is_listed(d, THREADS), columns, skip_locked=not wait)
+    return dialect.statements.lock(
+        THREADS, is_listed(dialect, THREADS), columns, skip_locked=not wait
+    )
 
 
 def is_wanted(row: Any, which: str, values: Mapping[str, Any]) -> bool:
@@ -274,9 +276,9 @@ def is_wanted(row: Any, which: str, values: Mapping[str, Any]) -> bool:
 # --- Deleting ------------------------------------------------------------------------------------
 
 
-def _going(d: Dialect, columns: Sequence[str]) -> tuple[Select[Any], CTE, CTE]:
+def _going(dialect: Dialect, columns: Sequence[str]) -> tuple[Select[Any], CTE, CTE]:
     """The rows that `forget_listed` removes, and two tables that have to be made for it."""
-    names, stay = ranked(d, d.statements.rows_from_list("p_logs", ("log_id",)))
+    names, stay = ranked(dialect, dialect.statements.rows_from_list("p_logs", ("log_id",)))
     rows = (
         select(*(names.c[name] for name in columns))
         .where(goes(names, stay))
@@ -287,38 +289,38 @@ def _going(d: Dialect, columns: Sequence[str]) -> tuple[Select[Any], CTE, CTE]:
 
 
 @statement()
-def forget_listed(d: Dialect) -> Executable:
+def forget_listed(dialect: Dialect) -> Executable:
     """Remove names that the rules let go from a batch of logs: ``p_limit`` of them, newest first,
     so that at no time one is there without what it rests on.
     """
-    return delete(CHECKPOINTS).where(_is_one_of(d, CHECKPOINTS, *_going(d, _ROW)))
+    return delete(CHECKPOINTS).where(_is_one_of(dialect, CHECKPOINTS, *_going(dialect, _ROW)))
 
 
 @statement()
-def forget_listed_writes(d: Dialect) -> Executable:
+def forget_listed_writes(dialect: Dialect) -> Executable:
     """Delete the pending writes of the checkpoints whose names `forget_listed` removes next."""
-    rows, *made = _going(d, NAMED)
-    going = d.statements.materialized(rows, "going")
+    rows, *made = _going(dialect, NAMED)
+    going = dialect.statements.materialized(rows, "going")
     whose = tuple_(DELTAS.c.log_id, DELTAS.c.label)
     found = select(*(going.c[name] for name in NAMED)).add_cte(*made, nest_here=True)
     return delete(DELTAS).where(DELTAS.c.kind.in_(words("write")), whose.in_(found))
 
 
-def _is_one_of(d: Dialect, table: Any, rows: Select[Any], *made: CTE) -> ColumnElement[bool]:
+def _is_one_of(dialect: Dialect, table: Any, rows: Select[Any], *made: CTE) -> ColumnElement[bool]:
     """A row is one of *rows*, which are found once, whatever the planner thinks of them, in tables
     that are *made* before.
     """
-    found = d.statements.materialized(rows, "found")
+    found = dialect.statements.materialized(rows, "found")
     each = select(*(found.c[name] for name in _ROW)).add_cte(*made, nest_here=True)
     return tuple_(*(table.c[name] for name in _ROW)).in_(each)
 
 
 @statement()
-def sweep_listed(d: Dialect) -> Executable:
+def sweep_listed(dialect: Dialect) -> Executable:
     """Delete states that neither have a name nor are built on, from a batch of logs: ``p_limit`` of
     them. Done again it deletes what those were built on.
     """
-    logs = d.statements.rows_from_list("p_logs", ("log_id",))
+    logs = dialect.statements.rows_from_list("p_logs", ("log_id",))
     names = (
         select(*(CHECKPOINTS.c[name] for name in _ROW), *_flags("1", "0", "0", "0"))
         .select_from(CHECKPOINTS)
@@ -326,15 +328,15 @@ def sweep_listed(d: Dialect) -> Executable:
     )
     at = _positions(logs, names)
     dead = select(*(at.c[name] for name in _ROW)).where(_needless(at)).limit(bindparam("p_limit"))
-    return delete(DELTAS).where(_is_one_of(d, DELTAS, dead))
+    return delete(DELTAS).where(_is_one_of(dialect, DELTAS, dead))
 
 
 @statement()
-def move_listed(d: Dialect) -> Executable:
+def move_listed(dialect: Dialect) -> Executable:
     """`move_epoch` for a batch of logs whose newest name has stayed."""
     return (
         update(THREADS)
-        .where(is_listed(d, THREADS))
+        .where(is_listed(dialect, THREADS))
         .values(
             epoch=THREADS.c.epoch + bindparam("p_moved", type_=THREADS.c.epoch.type),
             version=THREADS.c.version + 1,
@@ -343,43 +345,43 @@ def move_listed(d: Dialect) -> Executable:
 
 
 def _lock(
-    d: Dialect, logs: list[Log], values: dict[str, Any], *, which: str, wait: bool
+    dialect: Dialect, logs: list[Log], values: dict[str, Any], *, which: str, wait: bool
 ) -> Program[list[Log]]:
-    rows = yield lock_listed(d, wait=wait), batch_binds(d, logs)
+    rows = yield lock_listed(dialect, wait=wait), batch_binds(dialect, logs)
     wanted = (row for row in rows if is_wanted(row, which, values))
     return [Log(logs[0].tenant, row.thread_id, row.namespace) for row in wanted]
 
 
 def prune_listed(
-    d: Dialect, logs: list[Log], rules: dict[str, Any], *, wait: bool
+    dialect: Dialect, logs: list[Log], rules: dict[str, Any], *, wait: bool
 ) -> Program[Removed]:
     """Remove names that *rules* let go, and the states nobody needs then.
 
     *rules* are the binds of `beyond_retention`, and ``p_now``.
     """
-    locked = yield from _lock(d, logs, rules, which="live", wait=wait)
+    locked = yield from _lock(dialect, logs, rules, which="live", wait=wait)
     if not locked:
         return Removed([], 0, False)
-    values = rules | batch_binds(d, locked) | {"p_limit": ROWS}
-    yield forget_listed_writes(d), values
-    gone = (yield forget_listed(d), values).touched
+    values = rules | batch_binds(dialect, locked) | {"p_limit": ROWS}
+    yield forget_listed_writes(dialect), values
+    gone = (yield forget_listed(dialect), values).touched
     swept = 0
     # Of skip-deltas few layers lie over each other.
     while gone + swept < ROWS:
-        layer = (yield sweep_listed(d), values).touched
+        layer = (yield sweep_listed(dialect), values).touched
         swept += layer
         if not layer:
             break
     if gone or swept:
-        yield move_listed(d), values | {"p_moved": int(swept > 0)}
+        yield move_listed(dialect), values | {"p_moved": int(swept > 0)}
     return Removed(locked, gone, gone + swept >= ROWS)
 
 
 def remove_listed(
-    d: Dialect, logs: list[Log], values: dict[str, Any], *, wait: bool
+    dialect: Dialect, logs: list[Log], values: dict[str, Any], *, wait: bool
 ) -> Program[Removed]:
     """Remove stale logs for good, tombstones included. *values* are the binds of `stale`."""
     # They were stale when they were listed; whether they still are shows under the lock.
-    locked = yield from _lock(d, logs, values, which="stale", wait=wait)
-    gone = yield from remove_locked(d, locked)
+    locked = yield from _lock(dialect, logs, values, which="stale", wait=wait)
+    gone = yield from remove_locked(dialect, locked)
     return Removed(locked, gone, False)

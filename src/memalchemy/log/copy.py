@@ -41,7 +41,7 @@ _TABLES: dict[str, Table] = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
 
 
 @statement(table=("checkpoints", "deltas", "others", "writes"))
-def copy_rows(d: Dialect, table: str) -> Executable:
+def copy_rows(dialect: Dialect, table: str) -> Executable:
     """Copy a log's rows up to ``p_until`` under another key; or of the deltas
     the writes of checkpoints up to there, or the others.
     """
@@ -63,13 +63,13 @@ def _is_kept_write() -> ColumnElement[bool]:
 
 
 @statement()
-def last_write(d: Dialect) -> Executable:
+def last_write(dialect: Dialect) -> Executable:
     """The position of the last write of a checkpoint up to ``p_until``."""
     return select(func.max(DELTAS.c.seq).label("seq")).where(of_log(DELTAS), _is_kept_write())
 
 
 @statement()
-def copy_head(d: Dialect) -> Executable:
+def copy_head(dialect: Dialect) -> Executable:
     """Make a head like another's: its own epoch, its own clock, and where it came from."""
     now = bindparam("p_now", type_=THREADS.c.created_at.type)
     until = CHECKPOINTS.c.seq <= bindparam("p_until", type_=CHECKPOINTS.c.seq.type)
@@ -97,21 +97,21 @@ def copy_head(d: Dialect) -> Executable:
 
 
 @statement()
-def read_position(d: Dialect) -> Executable:
+def read_position(dialect: Dialect) -> Executable:
     """Where a checkpoint is."""
     same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
     return select(CHECKPOINTS.c.seq).where(of_log(CHECKPOINTS), same)
 
 
 @statement()
-def has_entry(d: Dialect) -> Executable:
+def has_entry(dialect: Dialect) -> Executable:
     """One row if there is an entry at a position."""
     here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
     return select(DELTAS.c.seq).where(of_log(DELTAS), here, DELTAS.c.kind.in_(words("entry")))
 
 
 @statement()
-def newest_until(d: Dialect) -> Executable:
+def newest_until(dialect: Dialect) -> Executable:
     """The newest checkpoint up to a position."""
     until = CHECKPOINTS.c.seq <= bindparam("p_until", type_=CHECKPOINTS.c.seq.type)
     return (
@@ -123,7 +123,7 @@ def newest_until(d: Dialect) -> Executable:
 
 
 @statement()
-def holds_anything(d: Dialect) -> Executable:
+def holds_anything(dialect: Dialect) -> Executable:
     """One row if a log has an entry that is not a nameless state."""
     named = select(CHECKPOINTS.c.seq).where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq == DELTAS.c.seq)
     is_state = DELTAS.c.kind.in_(words(*STATES))
@@ -141,7 +141,7 @@ def _copy(table: Table, changed: dict[str, Any], where: list[Any]) -> Executable
 
 
 def copy_log(
-    d: Dialect,
+    dialect: Dialect,
     source: Log,
     target: Log,
     now: datetime,
@@ -159,32 +159,32 @@ def copy_log(
     # In the order of their keys, so that two copies in opposite directions do not deadlock.
     heads: dict[Log, Head | None] = {}
     for log in sorted((source, target)):
-        rows = yield lock_log(d), log.binds()
+        rows = yield lock_log(dialect), log.binds()
         heads[log] = Head._make(rows[0]) if rows else None
     old, new = heads[source], heads[target]
-    if old is None or not old.is_live(now) or not (yield holds_anything(d), source.binds()):
+    if old is None or not old.is_live(now) or not (yield holds_anything(dialect), source.binds()):
         return False
     until = old.next_seq
     if checkpoint_id is not None:
-        named = yield read_position(d), source.binds() | {"p_checkpoint_id": checkpoint_id}
+        named = yield read_position(dialect), source.binds() | {"p_checkpoint_id": checkpoint_id}
         if not named:
             return False
         until = named[0].seq
     head_id = checkpoint_id or old.head_id
     if position is not None:
-        if not (yield has_entry(d), source.binds() | {"p_seq": position}):
+        if not (yield has_entry(dialect), source.binds() | {"p_seq": position}):
             return False
         until = position
-        newest = yield newest_until(d), source.binds() | {"p_until": position}
+        newest = yield newest_until(dialect), source.binds() | {"p_until": position}
         head_id = newest[0].checkpoint_id if newest else None
-    if new is not None and new.is_live(now) and (yield holds_anything(d), target.binds()):
+    if new is not None and new.is_live(now) and (yield holds_anything(dialect), target.binds()):
         raise _taken(target)
     if new is not None:
-        yield from remove_log(d, target)
+        yield from remove_log(dialect, target)
     whole = checkpoint_id is None and position is None
     last = until
     if not whole:  # what was written for the step after a checkpoint comes behind it
-        written = yield last_write(d), source.binds() | {"p_until": until}
+        written = yield last_write(dialect), source.binds() | {"p_until": until}
         last = max(until, written[0].seq or 0)
     values = source.binds() | {
         "p_log_id": target.key,
@@ -198,10 +198,10 @@ def copy_log(
         "p_active_at": second_of(now),
     }
     try:
-        yield copy_head(d), values
-        yield copy_rows(d, table="checkpoints"), values
+        yield copy_head(dialect), values
+        yield copy_rows(dialect, table="checkpoints"), values
         for table in ("deltas",) if whole else ("others", "writes"):
-            yield copy_rows(d, table=table), values
+            yield copy_rows(dialect, table=table), values
     except UniqueViolation as error:
         raise _taken(target) from error
     return True

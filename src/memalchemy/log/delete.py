@@ -48,7 +48,7 @@ ORPHANED_AFTER = timedelta(days=1)
 
 
 @statement()
-def move_epoch(d: Dialect) -> Executable:
+def move_epoch(dialect: Dialect) -> Executable:
     """Tell every cache that a base of this log may be gone, and find its newest name again."""
     newest = (
         select(CHECKPOINTS.c.checkpoint_id)
@@ -72,7 +72,7 @@ def move_epoch(d: Dialect) -> Executable:
 
 
 @statement()
-def sweep_states(d: Dialect) -> Executable:
+def sweep_states(dialect: Dialect) -> Executable:
     """Delete states that no name leads to, over any number of bases."""
     named = (
         select(DELTAS.c.seq, DELTAS.c.base_seq)
@@ -92,7 +92,7 @@ def sweep_states(d: Dialect) -> Executable:
 
 
 @statement()
-def sweep_writes(d: Dialect) -> Executable:
+def sweep_writes(dialect: Dialect) -> Executable:
     """Delete pending writes, put before ``p_orphaned``, of checkpoints without a name."""
     names = select(CHECKPOINTS.c.checkpoint_id).where(of_log(CHECKPOINTS))
     old = DELTAS.c.stored_at < bindparam("p_orphaned", type_=DELTAS.c.stored_at.type)
@@ -101,41 +101,41 @@ def sweep_writes(d: Dialect) -> Executable:
     )
 
 
-def sweep(d: Dialect, log: Log, now: datetime) -> Program[tuple[Head, int] | None]:
+def sweep(dialect: Dialect, log: Log, now: datetime) -> Program[tuple[Head, int] | None]:
     """Remove states and writes of one log that nothing needs, under its lock; its head before and
     its epoch after.
     """
-    rows = yield lock_log(d), log.binds()
+    rows = yield lock_log(dialect), log.binds()
     if not rows:
         return None
     head = Head._make(rows[0])
-    swept = yield from sweep_locked(d, log, now, renamed=False)
+    swept = yield from sweep_locked(dialect, log, now, renamed=False)
     return head, head.epoch + (swept > 0)
 
 
 def sweep_locked(
-    d: Dialect, log: Log, now: datetime, *, renamed: bool, rewritten: bool = False
+    dialect: Dialect, log: Log, now: datetime, *, renamed: bool, rewritten: bool = False
 ) -> Program[int]:
     """`sweep` for a caller that holds the lock, and has removed names or rewritten states."""
-    swept = yield sweep_states(d), log.binds()
-    yield sweep_writes(d), log.binds() | {"p_orphaned": now - ORPHANED_AFTER}
+    swept = yield sweep_states(dialect), log.binds()
+    yield sweep_writes(dialect), log.binds() | {"p_orphaned": now - ORPHANED_AFTER}
     moved = swept.touched > 0 or rewritten
     if moved or renamed:
-        yield move_epoch(d), log.binds() | {"p_moved": int(moved)}
+        yield move_epoch(dialect), log.binds() | {"p_moved": int(moved)}
     return swept.touched
 
 
 # --- Whole logs ----------------------------------------------------------------------------------
 
 
-def listed_logs(d: Dialect, logs: Iterable[Log]) -> Iterator[dict[str, Any]]:
+def listed_logs(dialect: Dialect, logs: Iterable[Log]) -> Iterator[dict[str, Any]]:
     """The binds that name *logs*, in as many lists as they take."""
-    return d.statements.list_batches("p_logs", [(log.key,) for log in logs])
+    return dialect.statements.list_batches("p_logs", [(log.key,) for log in logs])
 
 
-def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:
+def is_listed(dialect: Dialect, table: Any) -> ColumnElement[bool]:
     """A row is of one of the logs that `listed_logs` binds."""
-    names = d.statements.rows_from_list("p_logs", ("log_id",))
+    names = dialect.statements.rows_from_list("p_logs", ("log_id",))
     return table.c.log_id.in_(select(names.c.log_id))  # type: ignore[no-any-return]
 
 
@@ -143,18 +143,18 @@ _TABLES = {"checkpoints": CHECKPOINTS, "entries": DELTAS, "deltas": DELTAS, "thr
 
 
 @statement(table=tuple(_TABLES))
-def empty(d: Dialect, table: str) -> Executable:
+def empty(dialect: Dialect, table: str) -> Executable:
     """Delete the rows of some logs; or of those the entries."""
-    gone = delete(_TABLES[table]).where(is_listed(d, _TABLES[table]))
+    gone = delete(_TABLES[table]).where(is_listed(dialect, _TABLES[table]))
     return gone.where(DELTAS.c.kind.in_(words("entry"))) if table == "entries" else gone
 
 
 @statement()
-def bury(d: Dialect) -> Executable:
+def bury(dialect: Dialect) -> Executable:
     """Turn the heads of some logs into tombstones: ids and the epoch alone."""
     return (
         update(THREADS)
-        .where(is_listed(d, THREADS), THREADS.c.deleted_at.is_(None))
+        .where(is_listed(dialect, THREADS), THREADS.c.deleted_at.is_(None))
         .values(
             deleted_at=bindparam("p_now"),
             epoch=THREADS.c.epoch + 1,
@@ -170,48 +170,48 @@ def bury(d: Dialect) -> Executable:
     )
 
 
-def delete_thread(d: Dialect, log: Log, now: datetime) -> Program[bool]:
+def delete_thread(dialect: Dialect, log: Log, now: datetime) -> Program[bool]:
     """Delete all logs of the thread of *log*, leaving tombstones; whether a live one was there."""
-    rows = yield lock_thread(d), log.names()
-    return (yield from _bury_locked(d, [Head._make(row) for row in rows], now))
+    rows = yield lock_thread(dialect), log.names()
+    return (yield from _bury_locked(dialect, [Head._make(row) for row in rows], now))
 
 
-def delete_log(d: Dialect, log: Log, now: datetime) -> Program[bool]:
+def delete_log(dialect: Dialect, log: Log, now: datetime) -> Program[bool]:
     """Delete one log, leaving a tombstone; whether it was there. The thread's others stay."""
-    rows = yield lock_log(d), log.binds()
-    return (yield from _bury_locked(d, [Head._make(row) for row in rows], now))
+    rows = yield lock_log(dialect), log.binds()
+    return (yield from _bury_locked(dialect, [Head._make(row) for row in rows], now))
 
 
-def _bury_locked(d: Dialect, heads: Sequence[Head], now: datetime) -> Program[bool]:
-    for listed in listed_logs(d, (head.log for head in heads)):
-        yield empty(d, table="checkpoints"), listed
+def _bury_locked(dialect: Dialect, heads: Sequence[Head], now: datetime) -> Program[bool]:
+    for listed in listed_logs(dialect, (head.log for head in heads)):
+        yield empty(dialect, table="checkpoints"), listed
         # Of a tombstone, too: writes of a life that did not begin may wait there.
-        yield empty(d, table="deltas"), listed
-        yield bury(d), listed | {"p_now": now, "p_meta": {}}
+        yield empty(dialect, table="deltas"), listed
+        yield bury(dialect), listed | {"p_now": now, "p_meta": {}}
     return any(head.is_live(now) for head in heads)
 
 
 def remove_log(
-    d: Dialect, log: Log, only_if: Callable[[Head], bool] = lambda head: True
+    dialect: Dialect, log: Log, only_if: Callable[[Head], bool] = lambda head: True
 ) -> Program[int]:
     """Remove one log for good, tombstone included; how many checkpoints and entries it had.
 
     *only_if* looks at the head under its lock: what made the log removable may be over by then.
     """
-    rows = yield lock_log(d), log.binds()
+    rows = yield lock_log(dialect), log.binds()
     if not rows or not only_if(Head._make(rows[0])):
         return 0
-    return (yield from remove_locked(d, [log]))
+    return (yield from remove_locked(dialect, [log]))
 
 
-def remove_locked(d: Dialect, logs: Sequence[Log]) -> Program[int]:
+def remove_locked(dialect: Dialect, logs: Sequence[Log]) -> Program[int]:
     """`remove_log` of logs that the caller has locked."""
     gone = 0
-    for listed in listed_logs(d, logs):
-        gone += (yield empty(d, table="checkpoints"), listed).touched
-        gone += (yield empty(d, table="entries"), listed).touched
-        yield empty(d, table="deltas"), listed
-        yield empty(d, table="threads"), listed
+    for listed in listed_logs(dialect, logs):
+        gone += (yield empty(dialect, table="checkpoints"), listed).touched
+        gone += (yield empty(dialect, table="entries"), listed).touched
+        yield empty(dialect, table="deltas"), listed
+        yield empty(dialect, table="threads"), listed
     return gone
 
 
@@ -219,7 +219,7 @@ def remove_locked(d: Dialect, logs: Sequence[Log]) -> Program[int]:
 
 
 @statement()
-def remove_name(d: Dialect) -> Executable:
+def remove_name(dialect: Dialect) -> Executable:
     """Delete one checkpoint's name, unless another checkpoint of the log rests on it."""
     same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
     resting = CHECKPOINTS.alias("resting")
@@ -233,7 +233,7 @@ def remove_name(d: Dialect) -> Executable:
 
 
 @statement()
-def remove_unneeded(d: Dialect) -> Executable:
+def remove_unneeded(dialect: Dialect) -> Executable:
     """Delete one state that neither has a name nor is a base."""
     seq = bindparam("p_seq", type_=DELTAS.c.seq.type)
     child = DELTAS.alias("child")
@@ -248,7 +248,7 @@ def remove_unneeded(d: Dialect) -> Executable:
 
 
 @statement()
-def remove_writes(d: Dialect) -> Executable:
+def remove_writes(dialect: Dialect) -> Executable:
     """Delete the pending writes of one checkpoint; binds ``p_low`` and ``p_high`` of their keys."""
     key = DELTAS.c.entry_key
     low, high = (bindparam(name, type_=key.type) for name in ("p_low", "p_high"))
@@ -259,7 +259,7 @@ def remove_writes(d: Dialect) -> Executable:
 
 
 @statement()
-def read_words(d: Dialect) -> Executable:
+def read_words(dialect: Dialect) -> Executable:
     """The search text of a state, and that of the next checkpoint of its log."""
     seq = bindparam("p_seq", type_=DELTAS.c.seq.type)
     following = (
@@ -275,25 +275,28 @@ def read_words(d: Dialect) -> Executable:
 
 
 @statement()
-def replace_words(d: Dialect) -> Executable:
+def replace_words(dialect: Dialect) -> Executable:
     """Give a state another search text."""
     here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
     return update(DELTAS).where(of_log(DELTAS), here).values(binds(DELTAS, ["search_text"]))
 
 
-def _hand_over_words(d: Dialect, log: Log, seq: int) -> Program[None]:
+def _hand_over_words(dialect: Dialect, log: Log, seq: int) -> Program[None]:
     """Add the search text of the state at *seq* to that of the checkpoint after it."""
-    rows = yield read_words(d), log.binds() | {"p_seq": seq}
+    rows = yield read_words(dialect), log.binds() | {"p_seq": seq}
     if len(rows) < 2 or not rows[0].search_text:
         return
     both = " ".join(row.search_text for row in rows if row.search_text)
     if len(both) > MAX_TEXT:  # the newest are what is searched for most
         both = both[-MAX_TEXT:].partition(" ")[2]
-    yield replace_words(d), log.binds() | {"p_seq": rows[1].seq, "p_search_text": both}
+    yield replace_words(dialect), log.binds() | {"p_seq": rows[1].seq, "p_search_text": both}
 
 
-def _check_not_rested_on(d: Dialect, log: Log, checkpoint_id: str) -> Program[None]:
-    resting = yield find_resting(d), log.binds() | {"p_checkpoint_id": checkpoint_id, "p_limit": 1}
+def _check_not_rested_on(dialect: Dialect, log: Log, checkpoint_id: str) -> Program[None]:
+    resting = yield (
+        find_resting(dialect),
+        log.binds() | {"p_checkpoint_id": checkpoint_id, "p_limit": 1},
+    )
     if resting:
         raise Conflict(
             f"checkpoint {resting[0].checkpoint_id!r} of thread {log.thread_id!r} rests on "
@@ -304,7 +307,7 @@ def _check_not_rested_on(d: Dialect, log: Log, checkpoint_id: str) -> Program[No
 
 
 def delete_checkpoint(
-    d: Dialect, log: Log, checkpoint_id: str, now: datetime, *, superseded: bool = False
+    dialect: Dialect, log: Log, checkpoint_id: str, now: datetime, *, superseded: bool = False
 ) -> Program[bool]:
     """Delete one checkpoint, and the states that only it needed; whether it was there.
 
@@ -313,29 +316,29 @@ def delete_checkpoint(
     Raises:
         Conflict: another rests on it; nothing was changed.
     """
-    rows = yield lock_log(d), log.binds()
+    rows = yield lock_log(dialect), log.binds()
     if not rows or not Head._make(rows[0]).is_live(now):
         return False
-    named = yield remove_name(d), log.binds() | {"p_checkpoint_id": checkpoint_id}
+    named = yield remove_name(dialect), log.binds() | {"p_checkpoint_id": checkpoint_id}
     if not named:
-        yield from _check_not_rested_on(d, log, checkpoint_id)
+        yield from _check_not_rested_on(dialect, log, checkpoint_id)
         return False
     yield (
-        remove_writes(d),
+        remove_writes(dialect),
         log.binds() | {"p_checkpoint_id": checkpoint_id} | key_range(checkpoint_id),
     )
     seq: int | None = named[0].seq
     if superseded:
-        yield from _hand_over_words(d, log, named[0].seq)
+        yield from _hand_over_words(dialect, log, named[0].seq)
     moved = False
     while seq is not None:
-        gone = yield remove_unneeded(d), log.binds() | {"p_seq": seq}
+        gone = yield remove_unneeded(dialect), log.binds() | {"p_seq": seq}
         if not gone:
             break
         # A state at an odd depth is nobody's base, in any process, unless of another radix.
         moved = moved or gone[0].depth % 2 == 0 or gone[0].radix is not None
         seq = gone[0].base_seq
-    yield move_epoch(d), log.binds() | {"p_moved": int(moved)}
+    yield move_epoch(dialect), log.binds() | {"p_moved": int(moved)}
     return True
 
 
@@ -343,34 +346,34 @@ def delete_checkpoint(
 
 
 @statement()
-def remove_writes_listed(d: Dialect) -> Executable:
+def remove_writes_listed(dialect: Dialect) -> Executable:
     """Delete the pending writes of some checkpoints; binds ``p_keys``, of `list_batches`."""
-    named = d.statements.rows_from_list("p_keys", ("label",))
+    named = dialect.statements.rows_from_list("p_keys", ("label",))
     here = DELTAS.c.label.in_(select(named.c.label))
     return delete(DELTAS).where(of_log(DELTAS), DELTAS.c.kind.in_(words("write")), here)
 
 
 @statement()
-def remove_names_listed(d: Dialect) -> Executable:
+def remove_names_listed(dialect: Dialect) -> Executable:
     """Delete the names of some checkpoints; binds ``p_keys``, of `list_batches`."""
-    named = d.statements.rows_from_list("p_keys", ("checkpoint_id",))
+    named = dialect.statements.rows_from_list("p_keys", ("checkpoint_id",))
     here = CHECKPOINTS.c.checkpoint_id.in_(select(named.c.checkpoint_id))
     return delete(CHECKPOINTS).where(of_log(CHECKPOINTS), here)
 
 
-def delete_checkpoints(d: Dialect, log: Log, ids: Sequence[str], now: Any) -> Program[int]:
+def delete_checkpoints(dialect: Dialect, log: Log, ids: Sequence[str], now: Any) -> Program[int]:
     """Delete checkpoints with their writes, and the states that only they needed; how many.
 
     Those that others rest on stay.
     """
-    rows = yield lock_log(d), log.binds()
+    rows = yield lock_log(dialect), log.binds()
     if not rows or not Head._make(rows[0]).is_live(now):
         return 0
-    ids = yield from without_needed(d, log, ids)
+    ids = yield from without_needed(dialect, log, ids)
     gone = 0
-    for listed in d.statements.list_batches("p_keys", [(encode_id(one),) for one in ids]):
-        yield remove_writes_listed(d), log.binds() | listed
-        gone += (yield remove_names_listed(d), log.binds() | listed).touched
+    for listed in dialect.statements.list_batches("p_keys", [(encode_id(one),) for one in ids]):
+        yield remove_writes_listed(dialect), log.binds() | listed
+        gone += (yield remove_names_listed(dialect), log.binds() | listed).touched
     if gone:
-        yield from sweep_locked(d, log, now, renamed=True)
+        yield from sweep_locked(dialect, log, now, renamed=True)
     return gone

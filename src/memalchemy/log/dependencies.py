@@ -19,7 +19,7 @@ from memalchemy.statements import Program, statement
 NAMED = ("log_id", "checkpoint_id")
 
 
-def needed(d: Dialect, first: Select[Any]) -> CTE:
+def needed(dialect: Dialect, first: Select[Any]) -> CTE:
     """The checkpoints that those rest on that stay, over any number of steps.
 
     *first* has the `NAMED` columns of those that they rest on directly.
@@ -32,11 +32,11 @@ def needed(d: Dialect, first: Select[Any]) -> CTE:
         .join(CHECKPOINTS, here)
         .where(CHECKPOINTS.c.rests_on.is_not(None))
     )
-    return d.statements.recursive_union(start, rest, NAMED)
+    return dialect.statements.recursive_union(start, rest, NAMED)
 
 
 @statement()
-def find_resting(d: Dialect) -> Executable:
+def find_resting(dialect: Dialect) -> Executable:
     """A checkpoint of a log that rests on another."""
     on = CHECKPOINTS.c.rests_on
     return (
@@ -48,15 +48,15 @@ def find_resting(d: Dialect) -> Executable:
 
 
 @statement()
-def list_resting(d: Dialect) -> Executable:
+def list_resting(dialect: Dialect) -> Executable:
     """The checkpoints of a log that rest on another, with that."""
     on = CHECKPOINTS.c.rests_on
     return select(CHECKPOINTS.c.checkpoint_id, on).where(of_log(CHECKPOINTS), on.is_not(None))
 
 
-def without_needed(d: Dialect, log: Log, ids: Sequence[str]) -> Program[list[str]]:
+def without_needed(dialect: Dialect, log: Log, ids: Sequence[str]) -> Program[list[str]]:
     """Those of *ids* that no checkpoint of the log rests on that is not one of them."""
-    rows = yield list_resting(d), log.binds()
+    rows = yield list_resting(dialect), log.binds()
     below = {row.checkpoint_id: row.rests_on for row in rows}
     going = dict.fromkeys(ids)
     stay = [on for name, on in below.items() if name not in going]

@@ -53,7 +53,7 @@ def is_entry(table: Any = DELTAS) -> ColumnElement[bool]:
 
 
 def standing(
-    d: Dialect, log: Log, values: Mapping[str, Any], expected: int | Unset
+    dialect: Dialect, log: Log, values: Mapping[str, Any], expected: int | Unset
 ) -> Program[Head | None]:
     """Lock a log: its head if it is live, and at the version that is expected.
 
@@ -63,12 +63,12 @@ def standing(
         Conflict, ThreadDeleted: it is not as *expected*; nothing was changed.
         Corrupt: the key is another log's.
     """
-    answer = yield lock_log(d), log.binds()
+    answer = yield lock_log(dialect), log.binds()
     head = Head._make(answer[0]) if answer else None
     if head is not None:
         head.check_names(log)
     if head is not None and head.is_expired(values["p_now"]):
-        yield from remove_log(d, log)
+        yield from remove_log(dialect, log)
         head = None
     alive = head is not None and head.deleted_at is None
     current = head.version if head is not None and alive else 0
@@ -83,7 +83,7 @@ def standing(
 
 
 @statement(which=("all", "beyond", "between"))
-def remove_entries(d: Dialect, which: str) -> Executable:
+def remove_entries(dialect: Dialect, which: str) -> Executable:
     """Delete entries of a log: all, those beyond ``p_after``, or from ``p_low`` to ``p_high``."""
     seq = DELTAS.c.seq
     conditions: dict[str, list[ColumnElement[bool]]] = {
@@ -98,7 +98,7 @@ def remove_entries(d: Dialect, which: str) -> Executable:
 
 
 @statement()
-def edit_entry(d: Dialect) -> Executable:
+def edit_entry(dialect: Dialect) -> Executable:
     """Give an entry another value; its position, key and times stay."""
     names = ("codec", "checksum", "search_text", "payload")
     here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
@@ -106,7 +106,7 @@ def edit_entry(d: Dialect) -> Executable:
 
 
 @statement()
-def entries_changed(d: Dialect) -> Executable:
+def entries_changed(dialect: Dialect) -> Executable:
     """Tell every reader that what it holds of this log may not be there any more."""
     return (
         update(THREADS)
@@ -121,60 +121,67 @@ def entries_changed(d: Dialect) -> Executable:
 
 
 def take_newest(
-    d: Dialect, log: Log, values: Mapping[str, Any], expected: int | Unset
+    dialect: Dialect, log: Log, values: Mapping[str, Any], expected: int | Unset
 ) -> Program[Any | None]:
     """Remove the newest entry; its row, or ``None`` if there is none."""
-    head = yield from standing(d, log, values, expected)
+    head = yield from standing(dialect, log, values, expected)
     if head is None:
         return None
-    answer = yield read_entries(d, end="last", timed=False), _bounds(log, values) | {"p_limit": 1}
+    answer = yield (
+        read_entries(dialect, end="last", timed=False),
+        _bounds(log, values) | {"p_limit": 1},
+    )
     if not answer:
         return None
     at = answer[0].seq
-    yield remove_entries(d, which="between"), log.binds() | {"p_low": at, "p_high": at}
-    yield entries_changed(d), values
+    yield remove_entries(dialect, which="between"), log.binds() | {"p_low": at, "p_high": at}
+    yield entries_changed(dialect), values
     return answer[0]
 
 
 def change_one(
-    d: Dialect, log: Log, values: Mapping[str, Any], row: Mapping[str, Any], expected: int | Unset
+    dialect: Dialect,
+    log: Log,
+    values: Mapping[str, Any],
+    row: Mapping[str, Any],
+    expected: int | Unset,
 ) -> Program[bool]:
     """Give the entry at ``p_seq`` of *row* another value; whether it was there."""
-    head = yield from standing(d, log, values, expected)
-    if head is None or not (yield edit_entry(d), dict(row) | log.binds()).touched:
+    head = yield from standing(dialect, log, values, expected)
+    if head is None or not (yield edit_entry(dialect), dict(row) | log.binds()).touched:
         return False
-    yield entries_changed(d), values
+    yield entries_changed(dialect), values
     return True
 
 
 def remove_some(
-    d: Dialect,
+    dialect: Dialect,
     log: Log,
     values: Mapping[str, Any],
     ranges: Sequence[tuple[int, int]],
     expected: int | Unset,
 ) -> Program[int]:
     """Remove the entries of some ranges of positions, ends included; how many they were."""
-    head = yield from standing(d, log, values, expected)
+    head = yield from standing(dialect, log, values, expected)
     gone = 0
     for low, high in ranges if head is not None else ():
         within = log.binds() | {"p_low": low, "p_high": high}
-        gone += (yield remove_entries(d, which="between"), within).touched
+        gone += (yield remove_entries(dialect, which="between"), within).touched
     if gone:
-        yield entries_changed(d), values
+        yield entries_changed(dialect), values
     return gone
 
 
 def remove_all(
-    d: Dialect, log: Log, values: Mapping[str, Any], expected: int | Unset = UNSET
+    dialect: Dialect, log: Log, values: Mapping[str, Any], expected: int | Unset = UNSET
 ) -> Program[int]:
     """Remove the entries of a log; how many they were."""
-    head = yield from standing(d, log, values, expected)
+    head = yield from standing(dialect, log, values, expected)
     if head is None:
         return 0
-    gone = (yield remove_entries(d, which="all"), log.binds()).touched
+    gone = (yield remove_entries(dialect, which="all"), log.binds()).touched
     if gone:
-        yield entries_changed(d), values
+        yield entries_changed(dialect), values
     return gone
 
 
@@ -186,7 +193,7 @@ def _is_live() -> ColumnElement[bool]:
 
 
 @statement(end=("first", "last"), timed=(True, False))
-def read_entries(d: Dialect, end: str, timed: bool) -> Executable:
+def read_entries(dialect: Dialect, end: str, timed: bool) -> Executable:
     """The first or last entries between two positions; *timed*, those that occurred in a time."""
     seq, at = DELTAS.c.seq, DELTAS.c.occurred_at
     query = (
@@ -208,7 +215,7 @@ def read_entries(d: Dialect, end: str, timed: bool) -> Executable:
 
 
 @statement(whole=(True, False))
-def read_news(d: Dialect, whole: bool) -> Executable:
+def read_news(dialect: Dialect, whole: bool) -> Executable:
     """A log's version and epoch, with its entries from ``p_after`` on; with all of them if its
     epoch is not ``p_epoch``. One row without an entry if there is none; no row if there is no log.
 
@@ -232,13 +239,13 @@ def read_news(d: Dialect, whole: bool) -> Executable:
 
 
 @statement()
-def count_entries(d: Dialect) -> Executable:
+def count_entries(dialect: Dialect) -> Executable:
     """How many entries a log has."""
     return select(func.count()).select_from(DELTAS).where(of_log(DELTAS), is_entry(), _is_live())
 
 
 @statement()
-def read_version(d: Dialect) -> Executable:
+def read_version(dialect: Dialect) -> Executable:
     """The version of a log that is live."""
     return select(THREADS.c.version).where(of_log(THREADS), live())
 

@@ -78,21 +78,21 @@ _HEAD = [THREADS.c[name] for name in Head._fields]
 
 
 @statement()
-def read_head(d: Dialect) -> Executable:
+def read_head(dialect: Dialect) -> Executable:
     """The head of a log, as it is."""
     return select(*_HEAD).where(of_log(THREADS))
 
 
 @statement()
-def lock_log(d: Dialect) -> Executable:
+def lock_log(dialect: Dialect) -> Executable:
     """Lock one log."""
-    return d.statements.lock(THREADS, of_log(THREADS), _HEAD)
+    return dialect.statements.lock(THREADS, of_log(THREADS), _HEAD)
 
 
 @statement()
-def lock_thread(d: Dialect) -> Executable:
+def lock_thread(dialect: Dialect) -> Executable:
     """Lock all logs of a thread."""
-    return d.statements.lock(THREADS, of_thread(), _HEAD)
+    return dialect.statements.lock(THREADS, of_thread(), _HEAD)
 
 
 # --- Allotting -----------------------------------------------------------------------------------
@@ -248,21 +248,25 @@ def advance(
     return update(THREADS).where(*conditions).values(values).returning(*ALLOTTED)
 
 
-def begin(d: Dialect, purpose: str, condition: str = "any") -> Any:
+def begin(dialect: Dialect, purpose: str, condition: str = "any") -> Any:
     """Upsert that allots positions of a log, and makes it if it is not there. No row if it has
     expired, is not as the *condition* says, or the key is another log's.
     """
     # The look at the id is in the values, not in the SET: SQLAlchemy leaves the schema out of a
     # subquery there.
     values = names() | born(purpose, _given(), new_checkpoints())
-    again = revived(purpose, _given(), d.statements.excluded(THREADS, "last_ordinal"))
-    same = (THREADS.c[name] == d.statements.excluded(THREADS, name) for name in NAMES)
+    again = revived(purpose, _given(), dialect.statements.excluded(THREADS, "last_ordinal"))
+    same = (THREADS.c[name] == dialect.statements.excluded(THREADS, name) for name in NAMES)
     where = and_(unexpired(), *_is_as(purpose, condition), *same)
-    return d.statements.upsert(THREADS, values, ["log_id"], again, where=where).returning(*ALLOTTED)
+    return dialect.statements.upsert(THREADS, values, ["log_id"], again, where=where).returning(
+        *ALLOTTED
+    )
 
 
 @statement(purpose=("checkpoint",), condition=CONDITIONS, based=(True, False), parent=(True, False))
-def allot(d: Dialect, purpose: str, condition: str, based: bool, parent: bool) -> Executable | None:
+def allot(
+    dialect: Dialect, purpose: str, condition: str, based: bool, parent: bool
+) -> Executable | None:
     """Allot positions of a log that is there."""
     if condition in ("version", "alive"):
         return None
@@ -270,7 +274,7 @@ def allot(d: Dialect, purpose: str, condition: str, based: bool, parent: bool) -
 
 
 @statement()
-def allot_locked(d: Dialect) -> Executable:
+def allot_locked(dialect: Dialect) -> Executable:
     """Allot positions for entries in a log that is locked; the epoch moves by ``p_moved``."""
     epoch = THREADS.c.epoch + bindparam("p_moved", type_=THREADS.c.epoch.type)
     values = moved("entries", _given(), None) | {"epoch": epoch}
@@ -282,16 +286,16 @@ _BEGINS = {"checkpoint": ("any", "none", "alive"), "entries": ("any", "none"), "
 
 
 @statement(purpose=PURPOSES, condition=CONDITIONS)
-def allot_or_begin(d: Dialect, purpose: str, condition: str) -> Executable | None:
+def allot_or_begin(dialect: Dialect, purpose: str, condition: str) -> Executable | None:
     """Allot positions of a log, and make it if it is not there."""
-    begins = d.upserts and condition in _BEGINS[purpose]
-    return begin(d, purpose, condition) if begins else None
+    begins = dialect.upserts and condition in _BEGINS[purpose]
+    return begin(dialect, purpose, condition) if begins else None
 
 
 @statement(purpose=PURPOSES, condition=CONDITIONS)
-def allot_again(d: Dialect, purpose: str, condition: str) -> Executable | None:
+def allot_again(dialect: Dialect, purpose: str, condition: str) -> Executable | None:
     """`allot_or_begin` without an upsert, first half: the head is there."""
-    if d.upserts or condition not in _BEGINS[purpose]:
+    if dialect.upserts or condition not in _BEGINS[purpose]:
         return None
     same = (THREADS.c[name] == bind for name, bind in names().items())
     where = [*same, unexpired(), *_is_as(purpose, condition)]
@@ -300,30 +304,30 @@ def allot_again(d: Dialect, purpose: str, condition: str) -> Executable | None:
 
 
 @statement(purpose=PURPOSES)
-def begin_new(d: Dialect, purpose: str) -> Executable | None:
+def begin_new(dialect: Dialect, purpose: str) -> Executable | None:
     """`allot_or_begin` without an upsert, second half: it is not."""
-    if d.upserts:
+    if dialect.upserts:
         return None
     values = names() | born(purpose, _given(), new_checkpoints())
     return insert(THREADS).values(values).returning(*ALLOTTED)
 
 
 def allotted(
-    d: Dialect, purpose: str, values: Mapping[str, Any], condition: str = "any"
+    dialect: Dialect, purpose: str, values: Mapping[str, Any], condition: str = "any"
 ) -> Program[Allotted | None]:
     """Allot positions of a log that may not be there; ``None`` if it is not as the *condition*
     says, or has expired. Binds `Log.names` and ``p_count, p_epoch, p_checkpoint_id, p_now,
     p_active_at, p_expires_at``.
     """
-    if d.upserts:
-        rows = yield allot_or_begin(d, purpose=purpose, condition=condition), values
+    if dialect.upserts:
+        rows = yield allot_or_begin(dialect, purpose=purpose, condition=condition), values
         return Allotted._make(rows[0]) if rows else None
     for _ in range(2):
-        rows = yield allot_again(d, purpose=purpose, condition=condition), values
+        rows = yield allot_again(dialect, purpose=purpose, condition=condition), values
         if rows:
             return Allotted._make(rows[0])
         try:
-            rows = yield begin_new(d, purpose=purpose), values
+            rows = yield begin_new(dialect, purpose=purpose), values
         except UniqueViolation:
             continue  # somebody else began it, or it is not as wanted: look again
         return Allotted._make(rows[0])

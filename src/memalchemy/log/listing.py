@@ -36,7 +36,7 @@ def _holds(of: str) -> ColumnElement[bool]:
     return THREADS.c.head_id.is_not(None) if of == "checkpoints" else holds_entries()
 
 
-def _newest_first(query: Any, d: Dialect, key: tuple[str, ...], after: bool) -> Any:
+def _newest_first(query: Any, dialect: Dialect, key: tuple[str, ...], after: bool) -> Any:
     """*query* in the order of the last write, from behind a row on if *after*.
 
     ``active_at`` is ``updated_at`` to the second: the index gives that order, and the rows of one
@@ -44,7 +44,7 @@ def _newest_first(query: Any, d: Dialect, key: tuple[str, ...], after: bool) -> 
     """
     active, last, *names = (THREADS.c[name] for name in ("active_at", "updated_at", *key))
     if after:
-        behind = beyond(d, THREADS, key)
+        behind = beyond(dialect, THREADS, key)
         query = query.where(
             active <= bound(active, "p"),
             or_(last < bound(last, "p"), and_(last == bound(last, "p"), behind)),
@@ -53,14 +53,14 @@ def _newest_first(query: Any, d: Dialect, key: tuple[str, ...], after: bool) -> 
 
 
 @statement(of=("checkpoints", "entries"), after=(True, False), prefix=(True, False))
-def list_heads(d: Dialect, of: str, after: bool, prefix: bool) -> Executable:
+def list_heads(dialect: Dialect, of: str, after: bool, prefix: bool) -> Executable:
     """Threads with a checkpoint, or with an entry, most recently written first, in pages."""
     query = select(THREADS.c.thread_id, THREADS.c.updated_at).where(
         in_namespace(THREADS, below=False), live(), _holds(of)
     )
     if prefix:
         query = query.where(_from_to())
-    return _newest_first(query, d, ("thread_id",), after)  # type: ignore[no-any-return]
+    return _newest_first(query, dialect, ("thread_id",), after)  # type: ignore[no-any-return]
 
 
 def _from_to() -> ColumnElement[bool]:
@@ -70,9 +70,9 @@ def _from_to() -> ColumnElement[bool]:
 
 
 @statement()
-def list_named(d: Dialect) -> Executable:
+def list_named(dialect: Dialect) -> Executable:
     """The last write of those threads in ``p_thread_ids`` that have an entry."""
-    named = d.statements.rows_from_list("p_thread_ids", ("thread_id",))
+    named = dialect.statements.rows_from_list("p_thread_ids", ("thread_id",))
     ids: Any = select(named.c.thread_id)
     return select(THREADS.c.thread_id, THREADS.c.updated_at).where(
         in_namespace(THREADS, below=False), THREADS.c.thread_id.in_(ids), live(), holds_entries()
@@ -80,7 +80,7 @@ def list_named(d: Dialect) -> Executable:
 
 
 @statement(after=(True, False))
-def list_old(d: Dialect, after: bool) -> Executable:
+def list_old(dialect: Dialect, after: bool) -> Executable:
     """Threads of a namespace with an entry that occurred before ``p_cutoff``, by their ids."""
     early = DELTAS.c.occurred_at < bindparam("p_cutoff", type_=DELTAS.c.occurred_at.type)
     here = and_(same_log(DELTAS, THREADS), is_entry(), early)
@@ -92,7 +92,7 @@ def list_old(d: Dialect, after: bool) -> Executable:
 
 
 @statement(scope=("tenant", "thread"))
-def list_entry_logs(d: Dialect, scope: str) -> Executable:
+def list_entry_logs(dialect: Dialect, scope: str) -> Executable:
     """Logs that have entries, in any namespace, most recently written first; and how many."""
     here = and_(same_log(DELTAS, THREADS), is_entry())
     count = select(func.count()).select_from(DELTAS).where(here).scalar_subquery()
@@ -105,11 +105,11 @@ def list_entry_logs(d: Dialect, scope: str) -> Executable:
     ).where(THREADS.c.tenant == bindparam("k_tenant"), live(), holds_entries())
     if scope == "thread":
         query = query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
-    return _newest_first(query, d, NAMES[1:], after=False)  # type: ignore[no-any-return]
+    return _newest_first(query, dialect, NAMES[1:], after=False)  # type: ignore[no-any-return]
 
 
 @statement(of=("checkpoints", "entries"), scope=("tenant", "thread"))
-def list_namespaces(d: Dialect, of: str, scope: str) -> Executable:
+def list_namespaces(dialect: Dialect, of: str, scope: str) -> Executable:
     """The namespaces in which all threads of a tenant, or one, have checkpoints, or entries."""
     here = THREADS.c.tenant == bindparam("k_tenant")
     query = select(THREADS.c.namespace).distinct().where(here, live(), _holds(of))
@@ -119,7 +119,7 @@ def list_namespaces(d: Dialect, of: str, scope: str) -> Executable:
 
 
 @statement()
-def list_below(d: Dialect) -> Executable:
+def list_below(dialect: Dialect) -> Executable:
     """The logs of a thread in a namespace and below it, tombstones included."""
     thread = THREADS.c.thread_id == bindparam("k_thread_id")
     return (
@@ -130,7 +130,7 @@ def list_below(d: Dialect) -> Executable:
 
 
 @statement()
-def list_logs_of_thread(d: Dialect) -> Executable:
+def list_logs_of_thread(dialect: Dialect) -> Executable:
     """The logs of a thread in all namespaces, tombstones included."""
     of_thread = (THREADS.c[name] == bindparam(f"k_{name}") for name in NAMES[:2])
     return (
@@ -141,7 +141,7 @@ def list_logs_of_thread(d: Dialect) -> Executable:
 
 
 @statement()
-def list_all_threads(d: Dialect) -> Executable:
+def list_all_threads(dialect: Dialect) -> Executable:
     """Every thread of a tenant, tombstones included."""
     return (
         select(THREADS.c.thread_id)
@@ -317,7 +317,7 @@ WHICH = ("all", "prefix", "thread")
 
 
 @statement(which=WHICH, scope=("namespace", "below", "tenant"), after=(False, True))
-def list_logs(d: Dialect, which: str, scope: str, after: bool) -> Executable:
+def list_logs(dialect: Dialect, which: str, scope: str, after: bool) -> Executable:
     """Logs with a checkpoint or an entry, most recently written first, in pages.
 
     Of a namespace, of it and those under it (``below``), or of the whole tenant; of all threads, of
@@ -338,15 +338,15 @@ def list_logs(d: Dialect, which: str, scope: str, after: bool) -> Executable:
     elif which == "thread":
         key = THREADS.c.thread_id
         query = query.where(key == bindparam("k_thread_id", type_=key.type))
-    return _newest_first(query, d, NAMES[1:], after)  # type: ignore[no-any-return]
+    return _newest_first(query, dialect, NAMES[1:], after)  # type: ignore[no-any-return]
 
 
 @statement()
-def measure_logs(d: Dialect) -> Executable:
+def measure_logs(dialect: Dialect) -> Executable:
     """The number of checkpoints and entries of some logs, and the sizes of the checkpoints; binds
     ``p_logs``, of `list_batches`.
     """
-    named = d.statements.rows_from_list("p_logs", ("log_id",))
+    named = dialect.statements.rows_from_list("p_logs", ("log_id",))
 
     def of_names(what: Any) -> Any:
         here = CHECKPOINTS.c.log_id == named.c.log_id

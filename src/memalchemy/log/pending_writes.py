@@ -38,25 +38,25 @@ def new_key(checkpoint_id: str) -> str:
     return key_range(checkpoint_id)["p_low"] + secrets.token_hex(8)
 
 
-def make_room(d: Dialect, log: Log, values: Mapping[str, Any]) -> Program[None]:
+def make_room(dialect: Dialect, log: Log, values: Mapping[str, Any]) -> Program[None]:
     """Remove a log that has expired, which refused a row of writes.
 
     Raises:
         ThreadDeleted: the log was deleted.
         Corrupt: the key is another log's.
     """
-    rows = yield read_head(d), log.binds()
+    rows = yield read_head(dialect), log.binds()
     if not rows:
         return
     head = Head._make(rows[0])
     head.check_names(log)
     if head.deleted_at is not None:
         raise ThreadDeleted(log.thread_id)
-    yield from remove_log(d, log, lambda found: found.is_expired(values["p_now"]))
+    yield from remove_log(dialect, log, lambda found: found.is_expired(values["p_now"]))
 
 
 @statement()
-def read_writes(d: Dialect) -> Executable:
+def read_writes(dialect: Dialect) -> Executable:
     """The writes of a checkpoint, in the order they were put; binds `key_range`."""
     key = DELTAS.c.entry_key
     low, high = (bindparam(name, type_=key.type) for name in ("p_low", "p_high"))
@@ -69,9 +69,9 @@ def read_writes(d: Dialect) -> Executable:
 
 
 @statement()
-def read_writes_listed(d: Dialect) -> Executable:
+def read_writes_listed(dialect: Dialect) -> Executable:
     """The writes of some checkpoints, in the order they were put; binds `listed_ranges`."""
-    named = d.statements.rows_from_list("p_keys", ("label", "low", "high"))
+    named = dialect.statements.rows_from_list("p_keys", ("label", "low", "high"))
     return (
         select(DELTAS.c.label, *(DELTAS.c[name] for name in COLUMNS))
         .join(
@@ -87,7 +87,9 @@ def read_writes_listed(d: Dialect) -> Executable:
     )
 
 
-def listed_ranges(d: Dialect, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+def listed_ranges(dialect: Dialect, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The binds of `read_writes_listed` for checkpoints, in as many lists as they take."""
     ranges = ((one, *key_range(one).values()) for one in ids)
-    return d.statements.list_batches("p_keys", [tuple(map(encode_id, each)) for each in ranges])
+    return dialect.statements.list_batches(
+        "p_keys", [tuple(map(encode_id, each)) for each in ranges]
+    )

@@ -12,7 +12,7 @@ from memalchemy.log.dependencies import NAMED, needed
 from memalchemy.log.tables import CHECKPOINTS, of_log, same_log
 
 
-def beyond_retention(d: Dialect) -> ColumnElement[bool]:
+def beyond_retention(dialect: Dialect) -> ColumnElement[bool]:
     """Checkpoints of one log that every rule lets go, and that none rests on that stays.
 
     Binds ``p_checkpoint_id`` (one that stays), ``p_rests_on`` (the one that it rests on),
@@ -28,7 +28,7 @@ def beyond_retention(d: Dialect) -> ColumnElement[bool]:
         below.c.checkpoint_id == bindparam("p_rests_on", type_=below.c.checkpoint_id.type),
     )
     rested_on = by_others.union_all(by_this).subquery("rested_on")
-    stay = needed(d, select(rested_on))
+    stay = needed(dialect, select(rested_on))
     names = select(stay.c.checkpoint_id).add_cte(stay, nest_here=True)
     going = and_(of_log(CHECKPOINTS), _goes_from_log(CHECKPOINTS))
     return and_(going, CHECKPOINTS.c.checkpoint_id.not_in(names))
@@ -57,7 +57,7 @@ def _let_go(table: Any) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     )
 
 
-def ranked(d: Dialect, logs: FromClause) -> tuple[CTE, CTE]:
+def ranked(dialect: Dialect, logs: FromClause) -> tuple[CTE, CTE]:
     """The checkpoints of *logs*, each with whether the rules let it go; and those that one rests on
     that the rules keep. Binds as `beyond_retention`; the newest of a log always stays.
     """
@@ -74,11 +74,11 @@ def ranked(d: Dialect, logs: FromClause) -> tuple[CTE, CTE]:
     beyond = and_(numbered.c.newer > bindparam("p_keep"), *_let_go(numbered))
     goes = case((beyond, constant("1")), else_=constant("0"))
     names = [numbered.c[name] for name in ("log_id", "seq", "checkpoint_id", "rests_on")]
-    rows = d.statements.materialized(select(*names, goes.label("goes")), "ranked")
+    rows = dialect.statements.materialized(select(*names, goes.label("goes")), "ranked")
     rested = select(rows.c.log_id, rows.c.rests_on.label("checkpoint_id")).where(
         rows.c.goes == constant("0"), rows.c.rests_on.is_not(None)
     )
-    return rows, needed(d, rested)
+    return rows, needed(dialect, rested)
 
 
 def goes(rows: CTE, stay: CTE) -> ColumnElement[bool]:

@@ -9,13 +9,13 @@ from memalchemy.statements import Program, statement
 
 
 @statement(index=tuple(TEXT_INDEXES))
-def purge(d: Dialect, index: str) -> Executable | None:
+def purge(dialect: Dialect, index: str) -> Executable | None:
     """Rid a text index of the words of rows that are gone."""
-    return d.text.purge(index)
+    return dialect.text.purge(index)
 
 
-def purge_all(d: Dialect) -> Program[None]:
+def purge_all(dialect: Dialect) -> Program[None]:
     """Rid all text indexes of them, where deleting a row leaves its words in the index."""
     for index in TEXT_INDEXES:
-        if d.text.purge(index) is not None:
-            yield purge(d, index=index), None
+        if dialect.text.purge(index) is not None:
+            yield purge(dialect, index=index), None

@@ -602,18 +602,18 @@ def _in_scope(table: Table, scope: str) -> ColumnElement[bool]:
 
 
 @statement(scope=("tenant", "all"), after=(True, False))
-def list_heads(d: Dialect, scope: str, after: bool) -> Executable:
+def list_heads(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of heads, tombstones included, in the order of their names."""
-    return _page(d, "threads", THREADS.c, scope, after)
+    return _page(dialect, "threads", THREADS.c, scope, after)
 
 
 @statement(scope=("tenant", "all"), after=(True, False))
-def list_items(d: Dialect, scope: str, after: bool) -> Executable:
+def list_items(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of the keys of items, in their order."""
-    return _page(d, "store_items", [ITEMS.c[name] for name in ITEM_KEY], scope, after)
+    return _page(dialect, "store_items", [ITEMS.c[name] for name in ITEM_KEY], scope, after)
 
 
-def _page(d: Dialect, listed: str, columns: Any, scope: str, after: bool) -> Executable:
+def _page(dialect: Dialect, listed: str, columns: Any, scope: str, after: bool) -> Executable:
     table, key = _LISTED[listed]
     query = (
         select(*columns)
@@ -623,24 +623,24 @@ def _page(d: Dialect, listed: str, columns: Any, scope: str, after: bool) -> Exe
     )
     # Of one tenant the rest of the key is compared, so that the index starts at the page.
     compared = key[1:] if scope == "tenant" else key
-    return query.where(beyond(d, table, compared)) if after else query
+    return query.where(beyond(dialect, table, compared)) if after else query
 
 
 @statement(table=tuple(_LISTED), scope=("tenant", "all"))
-def count_rows(d: Dialect, table: str, scope: str) -> Executable:
+def count_rows(dialect: Dialect, table: str, scope: str) -> Executable:
     """Count the logs or items to copy."""
     listed, _ = _LISTED[table]
     return select(func.count()).select_from(listed).where(_in_scope(listed, scope))
 
 
 @statement()
-def read_head(d: Dialect) -> Executable:
+def read_head(dialect: Dialect) -> Executable:
     """Select the whole head of a log."""
     return select(*THREADS.c).where(of_log(THREADS))
 
 
 @statement(table=tuple(LOG_ROWS))
-def read_rows(d: Dialect, table: str) -> Executable:
+def read_rows(dialect: Dialect, table: str) -> Executable:
     """Select the rows of a log behind one position and up to another, payloads too."""
     rows = LOG_ROWS[table]
     seq = rows.c.seq
@@ -656,32 +656,32 @@ def read_rows(d: Dialect, table: str) -> Executable:
 
 
 @statement()
-def read_item(d: Dialect) -> Executable:
+def read_item(dialect: Dialect) -> Executable:
     """Select one item, whole."""
     return select(*ITEMS.c).where(of_item(ITEMS))
 
 
 @statement(native=(True, False))
-def read_embeddings(d: Dialect, native: bool) -> Executable | None:
+def read_embeddings(dialect: Dialect, native: bool) -> Executable | None:
     """Select the vectors of one item."""
-    if not native and not d.vectors.may_be_bytes:
+    if not native and not dialect.vectors.may_be_bytes:
         return None
     columns = [column for column in EMBEDDINGS.c if column.name != "vector"]
-    vector = d.vectors.readable(EMBEDDINGS.c.vector, native).label("vector")
+    vector = dialect.vectors.readable(EMBEDDINGS.c.vector, native).label("vector")
     key = (EMBEDDINGS.c[name] for name in ("field", "model", "part"))
     return select(*columns, vector).where(of_item(EMBEDDINGS)).order_by(*key)
 
 
 @statement(table=tuple(_INSERTED))
-def insert_row(d: Dialect, table: str) -> Executable:
+def insert_row(dialect: Dialect, table: str) -> Executable:
     """Insert a row as it is in another database."""
     return insert(_INSERTED[table]).values({c.name: bound(c, "p") for c in _INSERTED[table].c})
 
 
 @statement(native=(True, False))
-def insert_embedding(d: Dialect, native: bool) -> Executable | None:
+def insert_embedding(dialect: Dialect, native: bool) -> Executable | None:
     """Insert a vector of an item."""
-    if not native and not d.vectors.may_be_bytes:
+    if not native and not dialect.vectors.may_be_bytes:
         return None
     values: dict[str, Any] = {c.name: bound(c, "p") for c in EMBEDDINGS.c}
-    return insert(EMBEDDINGS).values(values | {"vector": d.vectors.bind("p_vector", native)})
+    return insert(EMBEDDINGS).values(values | {"vector": dialect.vectors.bind("p_vector", native)})

@@ -637,7 +637,7 @@ def _payload(table: Table) -> Any:
     return table.c.payload if table is DELTAS else table.c.value
 
 
-def _state(d: Dialect, table: Table) -> list[Any]:
+def _state(dialect: Dialect, table: Table) -> list[Any]:
     """Columns that say how a row is stored.
 
     They are its ``codec``; of an encrypted one the bytes that it ``begins`` with; whether it
@@ -648,13 +648,13 @@ def _state(d: Dialect, table: Table) -> list[Any]:
     fields: ColumnElement[Any] = no
     if table is ITEMS:
         # Oracle cannot compare such a text for equality. A field's word is longer than OTHERS.
-        longer = d.statements.byte_length(ITEMS.c.field_terms) > literal_column(
+        longer = dialect.statements.byte_length(ITEMS.c.field_terms) > literal_column(
             str(len(OTHERS)), Integer
         )
         fields = case((and_(ITEMS.c.field_terms.is_not(None), longer), yes), else_=no)
     return [
         table.c.codec.label("codec"),
-        case((is_encrypted, d.statements.leading_bytes(_payload(table), PREFIX_BYTES))).label(
+        case((is_encrypted, dialect.statements.leading_bytes(_payload(table), PREFIX_BYTES))).label(
             "begins"
         ),
         case((table.c.search_text.is_not(None), yes), else_=no).label("has_words"),
@@ -663,16 +663,16 @@ def _state(d: Dialect, table: Table) -> list[Any]:
 
 
 @statement(table=tuple(TABLES), scope=SCOPES)
-def count_rows(d: Dialect, table: str, scope: str) -> Executable:
+def count_rows(dialect: Dialect, table: str, scope: str) -> Executable:
     """Count the rows that are stored in each way."""
     source = TABLES[table].table
-    inner = select(*_state(d, source)).where(_in_scope(source, scope)).subquery("stored")
+    inner = select(*_state(dialect, source)).where(_in_scope(source, scope)).subquery("stored")
     columns = list(inner.c)
     return select(*columns, func.count().label("number")).group_by(*columns)
 
 
 @statement(table=tuple(TABLES), scope=SCOPES, after=(True, False))
-def list_rows(d: Dialect, table: str, scope: str, after: bool) -> Executable:
+def list_rows(dialect: Dialect, table: str, scope: str, after: bool) -> Executable:
     """Select a page of rows in the order of their keys: how each is stored, and its bytes."""
     source, key, _ = TABLES[table]
     names: list[Any] = [source.c.tenant]
@@ -684,8 +684,8 @@ def list_rows(d: Dialect, table: str, scope: str, after: bool) -> Executable:
         select(
             *(source.c[name] for name in key if name != "tenant"),
             *names,
-            *_state(d, source),
-            d.statements.byte_length(_payload(source)).label("stored"),
+            *_state(dialect, source),
+            dialect.statements.byte_length(_payload(source)).label("stored"),
         )
         .select_from(rows)
         .where(_in_scope(source, scope))
@@ -693,11 +693,11 @@ def list_rows(d: Dialect, table: str, scope: str, after: bool) -> Executable:
         .limit(bindparam("p_limit"))
     )
     compared = key[1:] if scope == "tenant" and key[0] == "tenant" else key
-    return query.where(beyond(d, source, compared)) if after else query
+    return query.where(beyond(dialect, source, compared)) if after else query
 
 
 @statement()
-def read_payloads(d: Dialect) -> Executable:
+def read_payloads(dialect: Dialect) -> Executable:
     """Select the payloads of a range of positions of a log."""
     seq = DELTAS.c.seq
     return (
@@ -711,11 +711,11 @@ def read_payloads(d: Dialect) -> Executable:
 
 
 @statement()
-def read_values(d: Dialect) -> Executable:
+def read_values(dialect: Dialect) -> Executable:
     """Select the values of the items of a tenant that ``p_keys`` lists, expired ones too."""
     columns = ("tenant", "namespace", "key", "version", "codec", "checksum", "value")
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-    return select(*(ITEMS.c[name] for name in columns)).where(tenant, is_listed(d, ITEMS))
+    return select(*(ITEMS.c[name] for name in columns)).where(tenant, is_listed(dialect, ITEMS))
 
 
 def _is_as_read(table: Table) -> list[ColumnElement[bool]]:
@@ -734,7 +734,7 @@ def _new_values(table: Table, payload: str, words: str) -> dict[str, Any]:
 
 
 @statement(words=WORDS)
-def reseal_delta(d: Dialect, words: str) -> Executable:
+def reseal_delta(dialect: Dialect, words: str) -> Executable:
     """Store a row of a log under another key, if it is still what was read."""
     seq = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
     unchanged = update(DELTAS).where(of_log(DELTAS), seq, *_is_as_read(DELTAS))
@@ -742,7 +742,7 @@ def reseal_delta(d: Dialect, words: str) -> Executable:
 
 
 @statement()
-def grow_size(d: Dialect) -> Executable:
+def grow_size(dialect: Dialect) -> Executable:
     """Add what encryption adds to the size of a checkpoint."""
     more = literal_column(str(OVERHEAD), Integer)
     return (
@@ -755,7 +755,7 @@ def grow_size(d: Dialect) -> Executable:
 
 
 @statement(words=WORDS, fields=WORDS)
-def reseal_item(d: Dialect, words: str, fields: str) -> Executable:
+def reseal_item(dialect: Dialect, words: str, fields: str) -> Executable:
     """Store an item under another key, if it is still what was read; its version stays."""
     version = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
     values = _new_values(ITEMS, "value", words)
@@ -765,12 +765,12 @@ def reseal_item(d: Dialect, words: str, fields: str) -> Executable:
 
 
 @statement(scope=SCOPES)
-def count_vectors(d: Dialect, scope: str) -> Executable:
+def count_vectors(dialect: Dialect, scope: str) -> Executable:
     """Count the vectors."""
     return select(func.count()).select_from(EMBEDDINGS).where(_in_scope(EMBEDDINGS, scope))
 
 
 @statement(scope=SCOPES)
-def delete_vectors(d: Dialect, scope: str) -> Executable:
+def delete_vectors(dialect: Dialect, scope: str) -> Executable:
     """Remove all vectors."""
     return delete(EMBEDDINGS).where(_in_scope(EMBEDDINGS, scope))

@@ -332,12 +332,12 @@ async def _reclaim_tables(
 
 
 def _advice_after_vacuum(
-    d: Dialect, schema: str | None, before: Any, after: Any, full: bool
+    dialect: Dialect, schema: str | None, before: Any, after: Any, full: bool
 ) -> list[Advice]:
     """Say what a vacuum has left of a table, and how to have it too."""
     if after.dead and after.dead >= before.dead:
         why = f"{after.name} still has {after.dead:,} dead rows: an open transaction may see them"
-        commands = tuple(d.maintenance.shrink_commands(after.name, schema, full))
+        commands = tuple(dialect.maintenance.shrink_commands(after.name, schema, full))
         return [Advice(why, commands, after.name, after.dead)]
     many_were_dead = before.dead > DEAD_SHARE * (before.live + before.dead)
     if not full and many_were_dead and after.bytes > (1 - DEAD_SHARE) * before.bytes:
@@ -345,7 +345,7 @@ def _advice_after_vacuum(
             f"{before.dead:,} dead rows of {after.name} made room for new ones; its file shrinks "
             "only when it is rewritten, which locks it meanwhile"
         )
-        commands = tuple(d.maintenance.shrink_commands(after.name, schema, True))
+        commands = tuple(dialect.maintenance.shrink_commands(after.name, schema, True))
         return [Advice(why, commands, after.name, after.dead)]
     return []
 
@@ -375,7 +375,7 @@ async def _advise(db: Database, full: bool) -> Reclaimed:
 
 
 @statement()
-def count_threads(d: Dialect) -> Executable:
+def count_threads(dialect: Dialect) -> Executable:
     """Count the live threads of a tenant that have a checkpoint or an entry."""
     return select(func.count(distinct(THREADS.c.thread_id))).where(
         THREADS.c.tenant == bindparam("k_tenant"), live(), has_anything()
@@ -383,7 +383,7 @@ def count_threads(d: Dialect) -> Executable:
 
 
 @statement()
-def measure_checkpoints(d: Dialect) -> Executable:
+def measure_checkpoints(dialect: Dialect) -> Executable:
     """Sum the sizes of a tenant's live checkpoints."""
     snapshots = case((DELTAS.c.kind.in_(words("snapshot")), 1), else_=0)
     return (
@@ -400,16 +400,16 @@ def measure_checkpoints(d: Dialect) -> Executable:
     )
 
 
-def _lengths(d: Dialect) -> tuple[Any, Any]:
+def _lengths(dialect: Dialect) -> tuple[Any, Any]:
     """Return the sums of the bytes of payloads and of search text."""
-    payload = func.sum(d.statements.byte_length(DELTAS.c.payload))
-    return payload, func.coalesce(func.sum(d.statements.byte_length(DELTAS.c.search_text)), 0)
+    payload = func.sum(dialect.statements.byte_length(DELTAS.c.payload))
+    return payload, func.coalesce(func.sum(dialect.statements.byte_length(DELTAS.c.search_text)), 0)
 
 
 @statement()
-def measure_kinds(d: Dialect) -> Executable:
+def measure_kinds(dialect: Dialect) -> Executable:
     """Sum the sizes of a tenant's rows of logs by kind."""
-    payload, text = _lengths(d)
+    payload, text = _lengths(dialect)
     return (
         select(
             DELTAS.c.kind,
@@ -425,9 +425,9 @@ def measure_kinds(d: Dialect) -> Executable:
 
 
 @statement()
-def measure_logs(d: Dialect) -> Executable:
+def measure_logs(dialect: Dialect) -> Executable:
     """Select the largest logs of a tenant, and the number of its logs."""
-    payload, text = _lengths(d)
+    payload, text = _lengths(dialect)
     held = (
         select(DELTAS.c.log_id, func.count().label("entries"), (payload + text).label("held"))
         .where(DELTAS.c.tenant == bindparam("k_tenant"))
@@ -444,18 +444,20 @@ def measure_logs(d: Dialect) -> Executable:
 
 
 @statement()
-def measure_items(d: Dialect) -> Executable:
+def measure_items(dialect: Dialect) -> Executable:
     """Sum the sizes of a tenant's items, without those that memalchemy keeps for itself."""
     own = and_(
         ITEMS.c.namespace >= _path("p_internal"), ITEMS.c.namespace < _path("p_internal_end")
     )
-    text = func.coalesce(func.sum(d.statements.byte_length(ITEMS.c.search_text)), 0)
-    fields = func.coalesce(func.sum(d.statements.byte_length(ITEMS.c.field_terms)), 0)
+    text = func.coalesce(func.sum(dialect.statements.byte_length(ITEMS.c.search_text)), 0)
+    fields = func.coalesce(func.sum(dialect.statements.byte_length(ITEMS.c.field_terms)), 0)
     has_text = or_(ITEMS.c.search_text.is_not(None), ITEMS.c.field_terms.is_not(None))
     return select(
         func.count().label("entries"),
         func.coalesce(func.sum(case((live_item(), 1), else_=0)), 0).label("live"),
-        func.coalesce(func.sum(d.statements.byte_length(ITEMS.c.value)), 0).label("value_bytes"),
+        func.coalesce(func.sum(dialect.statements.byte_length(ITEMS.c.value)), 0).label(
+            "value_bytes"
+        ),
         func.coalesce(func.sum(case((has_text, 1), else_=0)), 0).label("texts"),
         (text + fields).label("text_bytes"),
     ).where(ITEMS.c.tenant == bindparam("k_tenant"), not_(own))
@@ -466,7 +468,7 @@ def _path(name: str) -> Any:
 
 
 @statement()
-def measure_vectors(d: Dialect) -> Executable:
+def measure_vectors(dialect: Dialect) -> Executable:
     """Count a tenant's vectors and the numbers in them."""
     numbers = func.coalesce(func.sum(EMBEDDINGS.c.dimensions), 0).label("numbers")
     return select(func.count().label("entries"), numbers).where(
@@ -475,15 +477,15 @@ def measure_vectors(d: Dialect) -> Executable:
 
 
 @statement()
-def counts_pages(d: Dialect) -> Executable | None:
+def counts_pages(dialect: Dialect) -> Executable | None:
     """Select a number that is zero where the database does not count the pages of its tables."""
-    return d.maintenance.counts_pages()
+    return dialect.maintenance.counts_pages()
 
 
 @statement(exact=(True, False))
-def sizes(d: Dialect, exact: bool) -> Executable | None:
+def sizes(dialect: Dialect, exact: bool) -> Executable | None:
     """Select the sizes of tables and indexes, as the database counts them or estimated."""
-    return d.maintenance.sizes(exact)
+    return dialect.maintenance.sizes(exact)
 
 
 MERGE_STEPS = (
@@ -493,18 +495,18 @@ MERGE_STEPS = (
 
 
 @statement(what=MERGE_STEPS)
-def merge_step(d: Dialect, what: str) -> Executable | None:
+def merge_step(dialect: Dialect, what: str) -> Executable | None:
     """Step of merging a text index: count changes; merge some of its segments."""
-    return d.maintenance.step(what)
+    return dialect.maintenance.step(what)
 
 
 @statement()
-def read_tables(d: Dialect) -> Executable | None:
+def read_tables(dialect: Dialect) -> Executable | None:
     """Select live and dead rows of the tables, their bytes, and whether the role owns them."""
-    return d.maintenance.step("tables")
+    return dialect.maintenance.step("tables")
 
 
 @statement(table=tuple(TABLES), full=(True, False))
-def vacuum_table(d: Dialect, table: str, full: bool) -> Executable | None:
+def vacuum_table(dialect: Dialect, table: str, full: bool) -> Executable | None:
     """VACUUM of one table."""
-    return d.maintenance.vacuum(TABLES[table], full)
+    return dialect.maintenance.vacuum(TABLES[table], full)

@@ -97,37 +97,37 @@ def _decoded(row: Any, payload: StoredPayload) -> Any:
 
 
 @statement()
-def read_item(d: Dialect) -> Executable:
+def read_item(dialect: Dialect) -> Executable:
     """One item."""
     return select(*stored()).where(of_item(ITEMS), live_item())
 
 
 @statement()
-def has_item(d: Dialect) -> Executable:
+def has_item(dialect: Dialect) -> Executable:
     """Whether an item is there: a row, or none."""
     return select(ITEMS.c.version).where(of_item(ITEMS), live_item())
 
 
 @statement()
-def read_items(d: Dialect) -> Executable:
+def read_items(dialect: Dialect) -> Executable:
     """The items that ``p_keys`` lists, of one tenant."""
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-    return select(*stored()).where(tenant, is_listed(d, ITEMS), live_item())
+    return select(*stored()).where(tenant, is_listed(dialect, ITEMS), live_item())
 
 
 @statement()
-def lifetimes_of_items(d: Dialect) -> Executable:
+def lifetimes_of_items(dialect: Dialect) -> Executable:
     """Which of the items that ``p_keys`` lists end by themselves, and what prolongs them."""
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     names = ("namespace", "key", "version", "lifetime")
     ending = ITEMS.c.lifetime.is_not(None)
     return select(*(ITEMS.c[name] for name in names)).where(
-        tenant, is_listed(d, ITEMS), live_item(), ending
+        tenant, is_listed(dialect, ITEMS), live_item(), ending
     )
 
 
 @statement(after=(False, True))
-def list_keys(d: Dialect, after: bool) -> Executable:
+def list_keys(dialect: Dialect, after: bool) -> Executable:
     """Keys of one namespace, in their order; beyond ``p_after_key``."""
     conditions = [in_scope(ITEMS, below=False), live_item()]
     if after:
@@ -136,7 +136,7 @@ def list_keys(d: Dialect, after: bool) -> Executable:
 
 
 @statement(order=ORDERS, below=(False, True), after=(False, True))
-def list_items(d: Dialect, order: str, below: bool, after: bool) -> Executable:
+def list_items(dialect: Dialect, order: str, below: bool, after: bool) -> Executable:
     """Items with all they hold: the newest first, or by namespace and key."""
     columns = [ITEMS.c.namespace, ITEMS.c.key]
     if order == "newest":
@@ -161,13 +161,13 @@ def _beyond(order: str) -> ColumnElement[bool]:
 
 
 @statement(below=(False, True))
-def count_items(d: Dialect, below: bool) -> Executable:
+def count_items(dialect: Dialect, below: bool) -> Executable:
     """How many items there are."""
     return select(func.count()).select_from(ITEMS).where(in_scope(ITEMS, below), live_item())
 
 
 @statement()
-def list_paths(d: Dialect) -> Executable:
+def list_paths(dialect: Dialect) -> Executable:
     """The next namespaces of a range that hold an item: from ``p_low`` to below ``p_high``.
 
     One look into the key's index for each, however many items they hold.
@@ -197,7 +197,7 @@ def list_paths(d: Dialect) -> Executable:
 
 
 @statement()
-def read_vector(d: Dialect) -> Executable:
+def read_vector(dialect: Dialect) -> Executable:
     """One vector of an item."""
     names = ("field", "model", "part")
     same = [EMBEDDINGS.c[name] == _bind(name, EMBEDDINGS.c[name]) for name in names]
@@ -206,22 +206,22 @@ def read_vector(d: Dialect) -> Executable:
 
 
 @statement(below=(False, True))
-def other_size(d: Dialect, below: bool) -> Executable:
+def other_size(dialect: Dialect, below: bool) -> Executable:
     """The dimensions of some vector of a model."""
     model = EMBEDDINGS.c.model == _bind("model", EMBEDDINGS.c.model)
     return select(EMBEDDINGS.c.dimensions).where(in_scope(EMBEDDINGS, below), model).limit(1)
 
 
 @statement()
-def list_expired(d: Dialect) -> Executable:
+def list_expired(dialect: Dialect) -> Executable:
     """``namespace, key`` of the tenant's items that have expired."""
     return _limited(select(ITEMS.c.namespace, ITEMS.c.key).where(_expired()))
 
 
 @statement()
-def drop_expired(d: Dialect) -> Executable:
+def drop_expired(dialect: Dialect) -> Executable:
     """Remove the items that ``p_keys`` lists and that have expired still."""
-    return delete(ITEMS).where(_expired(), is_listed(d, ITEMS))
+    return delete(ITEMS).where(_expired(), is_listed(dialect, ITEMS))
 
 
 def _expired() -> ColumnElement[bool]:

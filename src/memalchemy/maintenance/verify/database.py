@@ -335,14 +335,14 @@ def _positions_of(sample: list[int] | None, first: int, count: int) -> list[int]
 
 
 @statement(after=(True, False))
-def next_tenant_of_logs(d: Dialect, after: bool) -> Executable:
+def next_tenant_of_logs(dialect: Dialect, after: bool) -> Executable:
     """Select the next tenant that has a thread, or NULL: a step along the index, not over rows."""
     query = select(func.min(THREADS.c.tenant).label("tenant"))
     return query.where(THREADS.c.tenant > bindparam("k_tenant")) if after else query
 
 
 @statement(after=(True, False))
-def next_tenant_of_items(d: Dialect, after: bool) -> Executable:
+def next_tenant_of_items(dialect: Dialect, after: bool) -> Executable:
     """Select the next tenant that has an item, or NULL; not memalchemy's own."""
     tenant = ITEMS.c.tenant
     query = select(func.min(tenant).label("tenant")).where(tenant != literal_column("'~'"))
@@ -357,7 +357,7 @@ def _of_tenant(query: Select[Any], scope: str) -> Select[Any]:
 
 
 @statement(scope=("tenant", "thread"))
-def count_positions(d: Dialect, scope: str) -> Executable:
+def count_positions(dialect: Dialect, scope: str) -> Executable:
     """Count the positions that logs have allotted, which is about the number of their rows."""
     return _of_tenant(
         select(func.coalesce(func.sum(THREADS.c.next_seq - 1), 0).label("positions")), scope
@@ -365,16 +365,16 @@ def count_positions(d: Dialect, scope: str) -> Executable:
 
 
 @statement(scope=("tenant", "thread"), after=(True, False))
-def list_logs(d: Dialect, scope: str, after: bool) -> Executable:
+def list_logs(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of the logs of a tenant or thread, tombstones too, in the order of names."""
     query = _of_tenant(select(*(THREADS.c[name] for name in (*LOG_ORDER, "next_seq"))), scope)
     if after:
-        query = query.where(beyond(d, THREADS, LOG_ORDER))
+        query = query.where(beyond(dialect, THREADS, LOG_ORDER))
     return query.order_by(*(THREADS.c[name] for name in LOG_ORDER)).limit(bindparam("p_limit"))
 
 
 @statement(table=("checkpoints", "deltas"))
-def list_orphans(d: Dialect, table: str) -> Executable:
+def list_orphans(dialect: Dialect, table: str) -> Executable:
     """Select the logs that have rows of a tenant, and no head, or one of another tenant."""
     rows = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}[table]
     head = THREADS.c.log_id
@@ -396,6 +396,6 @@ def list_orphans(d: Dialect, table: str) -> Executable:
 
 
 @statement(which=("pages", "references"))
-def find_storage_faults(d: Dialect, which: str) -> Executable | None:
+def find_storage_faults(dialect: Dialect, which: str) -> Executable | None:
     """Select what the database itself finds wrong with its storage."""
-    return d.maintenance.storage_faults(which)
+    return dialect.maintenance.storage_faults(which)

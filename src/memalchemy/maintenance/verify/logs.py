@@ -434,7 +434,7 @@ def _shown(checkpoint_id: str | None) -> str:
 
 
 @statement()
-def read_head(d: Dialect) -> Executable:
+def read_head(dialect: Dialect) -> Executable:
     """Select a log's head beside its last row, its last checkpoint and that one's id."""
 
     def last(table: Any, *where: Any) -> Any:
@@ -459,7 +459,7 @@ def read_head(d: Dialect) -> Executable:
         *(THREADS.c[name] for name in ("version", "epoch", "created_at", "updated_at")),
         *(THREADS.c[name] for name in ("active_at", "expires_at", "forked_from", "forked_seq")),
         *(THREADS.c[name] for name in NAMES),
-        d.statements.json_is_object(THREADS.c.meta).label("meta_readable"),
+        dialect.statements.json_is_object(THREADS.c.meta).label("meta_readable"),
         last(DELTAS).label("last_row"),
         last(DELTAS, DELTAS.c.kind.not_in(words("write"))).label("last_but_writes"),
         last(CHECKPOINTS).label("last_name"),
@@ -475,7 +475,7 @@ def _in_range(table: Any) -> Any:
 
 
 @statement()
-def read_rows(d: Dialect) -> Executable:
+def read_rows(dialect: Dialect) -> Executable:
     """Select the rows of a range of positions, with all that they must agree with."""
     base, parent, child = DELTAS.alias("base"), CHECKPOINTS.alias("parent"), DELTAS.alias("child")
     columns = (
@@ -505,7 +505,7 @@ def read_rows(d: Dialect) -> Executable:
             CHECKPOINTS.c.run_id,
             CHECKPOINTS.c.occurred_at.label("named_occurred_at"),
             CHECKPOINTS.c.created_at.label("named_created_at"),
-            d.statements.json_is_object(CHECKPOINTS.c.meta).label("meta_readable"),
+            dialect.statements.json_is_object(CHECKPOINTS.c.meta).label("meta_readable"),
             base.c.kind.label("base_kind"),
             base.c.depth.label("base_depth"),
             parent.c.seq.label("parent_at"),
@@ -524,7 +524,7 @@ def read_rows(d: Dialect) -> Executable:
 
 
 @statement()
-def read_chain(d: Dialect) -> Executable:
+def read_chain(dialect: Dialect) -> Executable:
     """Select the rows from which the state of a position is rebuilt, snapshot first."""
     columns = ("seq", "kind", "base_seq", "depth", "codec", "checksum", "payload")
     first = (
@@ -545,7 +545,7 @@ def read_chain(d: Dialect) -> Executable:
 
 
 @statement()
-def list_names_without_state(d: Dialect) -> Executable:
+def list_names_without_state(dialect: Dialect) -> Executable:
     """Select the checkpoints of a range of positions that have no state there."""
     state = and_(
         same_log(DELTAS, CHECKPOINTS),
@@ -562,7 +562,7 @@ def list_names_without_state(d: Dialect) -> Executable:
 
 
 @statement()
-def read_name(d: Dialect) -> Executable:
+def read_name(dialect: Dialect) -> Executable:
     """Select the id of the checkpoint at a position."""
     return select(CHECKPOINTS.c.checkpoint_id).where(
         of_log(CHECKPOINTS),
@@ -571,7 +571,7 @@ def read_name(d: Dialect) -> Executable:
 
 
 @statement()
-def read_lineage(d: Dialect) -> Executable:
+def read_lineage(dialect: Dialect) -> Executable:
     """Select the positions of all checkpoints of a log, and those of their parents."""
     parent = CHECKPOINTS.alias("parent")
     named = and_(same_log(parent, CHECKPOINTS), parent.c.checkpoint_id == CHECKPOINTS.c.parent_id)

@@ -220,31 +220,31 @@ def _sort_key(row: RowKey) -> RowKey:
 
 
 @statement()
-def read_state(d: Dialect) -> Executable | None:
+def read_state(dialect: Dialect) -> Executable | None:
     """Select whether the database uses a text index."""
-    return d.text.index_state()
+    return dialect.text.index_state()
 
 
 @statement(index=tuple(TEXT_INDEXES))
-def compare_with_rows(d: Dialect, index: str) -> Executable | None:
+def compare_with_rows(dialect: Dialect, index: str) -> Executable | None:
     """Let the database compare a text index with its rows."""
-    return d.text.check_integrity(index)
+    return dialect.text.check_integrity(index)
 
 
 @statement(index=tuple(TEXT_INDEXES))
-def find_missed(d: Dialect, index: str) -> Executable | None:
+def find_missed(dialect: Dialect, index: str) -> Executable | None:
     """Select the rows of a range that a text index does not find."""
-    return d.text.unindexed_rows(index)
+    return dialect.text.unindexed_rows(index)
 
 
 @statement()
-def use_text_indexes(d: Dialect) -> Executable | None:
+def use_text_indexes(dialect: Dialect) -> Executable | None:
     """Let the next statements of the transaction use the text indexes."""
-    return d.text.force_index()
+    return dialect.text.force_index()
 
 
 @statement(index=tuple(TEXT_INDEXES), step=range(REBUILD_STEPS))
-def rebuild(d: Dialect, index: str, step: int) -> Executable | None:
+def rebuild(dialect: Dialect, index: str, step: int) -> Executable | None:
     """Rebuild a text index, in one step or two."""
-    steps = d.text.rebuild(index)
+    steps = dialect.text.rebuild(index)
     return steps[step] if step < len(steps) else None

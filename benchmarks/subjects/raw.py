@@ -20,7 +20,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from memalchemy.checkpoints.skip_deltas import CODEC
 from memalchemy.dialects import DIALECTS
 from memalchemy.keys import new_checkpoint_id
-from memalchemy.log import Log, second_of
+from memalchemy.log import Log, truncate_to_second
 from memalchemy.log.append import put_checkpoint, put_row, save
 from memalchemy.log.heads import Allotted, allot_or_begin
 
@@ -50,7 +50,7 @@ def _row(thread_id: str, payload: bytes, words: str | None) -> dict[str, Any]:
     now = datetime.now(UTC)
     return Log("default", thread_id, "/").names() | {
         "p_now": now,
-        "p_active_at": second_of(now),
+        "p_active_at": truncate_to_second(now),
         "p_count": 1,
         "p_expires_at": None,
         "p_epoch": 1,

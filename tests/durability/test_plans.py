@@ -32,7 +32,7 @@ DEEP, OTHERS, EACH = 2_000, 50, 40
 """Checkpoints of the thread that is read, how many threads lie around it, and their checkpoints."""
 
 LOG = Log("default", "deep", "/")
-BINDS: dict[str, Any] = LOG.names() | {
+BINDS: dict[str, Any] = LOG.head_binds() | {
     "p_now": datetime(2100, 1, 1, tzinfo=UTC),
     "p_checkpoint_id": "deep-1000",
     "p_before": 1_000,

@@ -918,17 +918,7 @@ SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.namespace = :namespace_1
 
--- log.append.find_keys()
-SELECT deltas.entry_key, deltas.seq
-FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.entry_key IN (
-  SELECT listed.entry_key
-  FROM (
-    SELECT each_.entry_key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (entry_key VARCHAR2(4000) PATH '$[0]')) each_) listed)
-
--- log.append.forget_names()
+-- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id != :p_checkpoint_id
@@ -976,38 +966,48 @@ AND (checkpoints.checkpoint_id NOT IN (
     SELECT needed.checkpoint_id
     FROM needed))
 
--- log.append.move_checkpoint()
-UPDATE checkpoints
-SET seq=:p_seq, parent_id=nullif(coalesce(:p_parent_id, checkpoints.parent_id), :p_checkpoint_id),
-  rests_on=:p_rests_on, run_id=:p_run_id, meta=:p_meta, raw_size=:p_raw_size,
-  stored_size=:p_stored_size, occurred_at=:p_occurred_at, created_at=:p_created_at
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.checkpoint_id = :p_checkpoint_id
+-- log.append.find_entry_keys()
+SELECT deltas.entry_key, deltas.seq
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.entry_key IN (
+  SELECT listed.entry_key
+  FROM (
+    SELECT each_.entry_key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (entry_key VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
--- log.append.new_checkpoint()
+-- log.append.insert_checkpoint()
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
     meta, raw_size, stored_size, occurred_at, created_at)
 VALUES (:k_log_id, :p_seq, :k_tenant, :p_checkpoint_id, nullif(coalesce(:p_parent_id,
         :p_previous_id), :p_checkpoint_id), :p_ordinal, :p_rests_on, :p_run_id, :p_meta, :p_raw_size,
     :p_stored_size, :p_occurred_at, :p_created_at)
 
--- log.append.put_row(of=state)
+-- log.append.insert_row(of=state)
 INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
     search_text, payload)
 VALUES (:k_log_id, :p_seq, :k_tenant, :p_kind, :p_base_seq, :p_depth, :p_radix, :p_codec,
     :p_checksum, :p_search_text, :p_payload)
 
--- log.append.put_row(of=entry)
+-- log.append.insert_row(of=entry)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
     occurred_at, stored_at, payload)
 VALUES (:k_log_id, :p_seq, :k_tenant, 'entry', :p_entry_key, 0, :p_codec, :p_checksum,
     :p_search_text, :p_occurred_at, :p_stored_at, :p_payload)
 
--- log.append.put_row(of=write)
+-- log.append.insert_row(of=write)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
     checksum, stored_at, payload)
 VALUES (:k_log_id, :p_seq, :k_tenant, 'write', :p_entry_key, :p_label, 0, :p_overwrites, :p_codec,
     :p_checksum, :p_stored_at, :p_payload)
+
+-- log.append.update_checkpoint()
+UPDATE checkpoints
+SET seq=:p_seq, parent_id=nullif(coalesce(:p_parent_id, checkpoints.parent_id), :p_checkpoint_id),
+  rests_on=:p_rests_on, run_id=:p_run_id, meta=:p_meta, raw_size=:p_raw_size,
+  stored_size=:p_stored_size, occurred_at=:p_occurred_at, created_at=:p_created_at
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.checkpoint_id = :p_checkpoint_id
 
 -- log.bulk_delete.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -1063,7 +1063,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 
 -- log.bulk_delete.count_logs(which=stale, scope=tenant)
 SELECT count(*) AS count_1
@@ -1082,7 +1082,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 
 -- log.bulk_delete.count_logs(which=stale, scope=log)
 SELECT count(*) AS count_1
@@ -1103,7 +1103,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 
 -- log.bulk_delete.count_logs(which=stale, scope=thread)
 SELECT count(*) AS count_1
@@ -1123,19 +1123,9 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 
--- log.bulk_delete.find_listed()
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
-FROM threads
-WHERE threads.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-
--- log.bulk_delete.forget_listed()
+-- log.bulk_delete.delete_pruned_checkpoints()
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
   WITH ranked AS (
@@ -1179,7 +1169,7 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
   SELECT found.log_id, found.seq
   FROM found)
 
--- log.bulk_delete.forget_listed_writes()
+-- log.bulk_delete.delete_pruned_writes()
 DELETE FROM deltas
 WHERE deltas.kind IN ('write')
 AND (deltas.log_id, deltas.label) IN (
@@ -1223,6 +1213,48 @@ AND (deltas.log_id, deltas.label) IN (
     FETCH FIRST :p_limit ROWS ONLY)
   SELECT going.log_id, going.checkpoint_id
   FROM going)
+
+-- log.bulk_delete.delete_unneeded_states()
+DELETE FROM deltas
+WHERE (deltas.log_id, deltas.seq) IN (
+  WITH found AS (
+    SELECT positions.log_id AS log_id, positions.seq AS seq
+    FROM (
+      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+        max(each_position.going) AS going, max(each_position.state) AS state,
+        max(each_position.built_on) AS built_on
+      FROM (
+        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
+          0 AS built_on
+        FROM checkpoints
+        JOIN (
+          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+          FROM JSON_TABLE(:p_logs,
+              '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON checkpoints.log_id = listed.log_id
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+          FROM JSON_TABLE(:p_logs,
+              '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON deltas.log_id = listed.log_id
+        WHERE deltas.kind IN ('snapshot', 'delta')
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+          1 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+          FROM JSON_TABLE(:p_logs,
+              '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON deltas.log_id = listed.log_id
+        WHERE deltas.base_seq IS NOT NULL) each_position
+      GROUP BY each_position.log_id, each_position.seq) positions
+    WHERE positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0
+    FETCH FIRST :p_limit ROWS ONLY)
+  SELECT found.log_id, found.seq
+  FROM found)
 
 -- log.bulk_delete.list_prunable(scope=namespace, after=True)
 WITH page AS (
@@ -1848,7 +1880,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1877,7 +1909,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1908,7 +1940,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1936,7 +1968,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1969,7 +2001,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1999,7 +2031,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -2031,7 +2063,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -2060,11 +2092,11 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
--- log.bulk_delete.lock_listed(wait=True)
+-- log.bulk_delete.lock_batch(wait=True)
 SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
   threads.deleted_at
 FROM threads
@@ -2075,7 +2107,7 @@ WHERE threads.log_id IN (
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 FOR UPDATE
 
--- log.bulk_delete.lock_listed(wait=False)
+-- log.bulk_delete.lock_batch(wait=False)
 SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
   threads.deleted_at
 FROM threads
@@ -2086,56 +2118,24 @@ WHERE threads.log_id IN (
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 FOR UPDATE SKIP LOCKED
 
--- log.bulk_delete.move_listed()
+-- log.bulk_delete.move_epochs()
 UPDATE threads
-SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_moved)
+SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_epoch_step)
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
     SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
--- log.bulk_delete.sweep_listed()
-DELETE FROM deltas
-WHERE (deltas.log_id, deltas.seq) IN (
-  WITH found AS (
-    SELECT positions.log_id AS log_id, positions.seq AS seq
-    FROM (
-      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
-        max(each_position.going) AS going, max(each_position.state) AS state,
-        max(each_position.built_on) AS built_on
-      FROM (
-        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
-          0 AS built_on
-        FROM checkpoints
-        JOIN (
-          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-          FROM JSON_TABLE(:p_logs,
-              '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON checkpoints.log_id = listed.log_id
-        UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-        FROM deltas
-        JOIN (
-          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-          FROM JSON_TABLE(:p_logs,
-              '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON deltas.log_id = listed.log_id
-        WHERE deltas.kind IN ('snapshot', 'delta')
-        UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
-          1 AS built_on
-        FROM deltas
-        JOIN (
-          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-          FROM JSON_TABLE(:p_logs,
-              '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON deltas.log_id = listed.log_id
-        WHERE deltas.base_seq IS NOT NULL) each_position
-      GROUP BY each_position.log_id, each_position.seq) positions
-    WHERE positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0
-    FETCH FIRST :p_limit ROWS ONLY)
-  SELECT found.log_id, found.seq
-  FROM found)
+-- log.bulk_delete.read_batch()
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
 -- log.copy.copy_head()
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
@@ -2211,14 +2211,7 @@ AND deltas.label IN (
   WHERE checkpoints.log_id = :k_log_id
   AND checkpoints.seq <= :p_until)
 
--- log.copy.has_entry()
-SELECT deltas.seq
-FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.seq = :p_seq
-AND deltas.kind IN ('entry')
-
--- log.copy.holds_anything()
+-- log.copy.find_content()
 SELECT deltas.seq
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -2230,7 +2223,7 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
       AND checkpoints.seq = deltas.seq)))
 FETCH FIRST 1 ROWS ONLY
 
--- log.copy.last_write()
+-- log.copy.find_last_write()
 SELECT max(deltas.seq) AS seq
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -2241,7 +2234,7 @@ AND deltas.label IN (
   WHERE checkpoints.log_id = :k_log_id
   AND checkpoints.seq <= :p_until)
 
--- log.copy.newest_until()
+-- log.copy.find_newest_until()
 SELECT checkpoints.checkpoint_id
 FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
@@ -2249,80 +2242,20 @@ AND checkpoints.seq <= :p_until
 ORDER BY checkpoints.seq DESC
 FETCH FIRST 1 ROWS ONLY
 
+-- log.copy.has_entry()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq = :p_seq
+AND deltas.kind IN ('entry')
+
 -- log.copy.read_position()
 SELECT checkpoints.seq
 FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 
--- log.delete.bury()
-UPDATE threads
-SET version=(threads.version + :version_1), last_ordinal=0, epoch=(threads.epoch + :epoch_1),
-  head_id=NULL, previous_id=NULL, meta=:p_meta, forked_from=NULL, forked_seq=NULL, expires_at=NULL,
-  deleted_at=:p_now
-WHERE threads.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-AND threads.deleted_at IS NULL
-
--- log.delete.empty(table=checkpoints)
-DELETE FROM checkpoints
-WHERE checkpoints.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-
--- log.delete.empty(table=entries)
-DELETE FROM deltas
-WHERE deltas.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-AND deltas.kind IN ('entry')
-
--- log.delete.empty(table=deltas)
-DELETE FROM deltas
-WHERE deltas.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-
--- log.delete.empty(table=threads)
-DELETE FROM threads
-WHERE threads.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-
--- log.delete.move_epoch()
-UPDATE threads
-SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_moved), head_id=(
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.log_id = :k_log_id
-  ORDER BY checkpoints.seq DESC
-  FETCH FIRST 1 ROWS ONLY)
-WHERE threads.log_id = :k_log_id
-
--- log.delete.read_words()
-SELECT deltas.seq, deltas.search_text
-FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND (deltas.seq = :p_seq
-  OR deltas.seq = (
-    SELECT min(checkpoints.seq) AS min_1
-    FROM checkpoints
-    WHERE checkpoints.log_id = :k_log_id
-    AND checkpoints.seq > :p_seq))
-ORDER BY deltas.seq
-
--- log.delete.remove_name()
+-- log.delete.delete_checkpoint_row()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
@@ -2334,7 +2267,7 @@ AND NOT (EXISTS (
 RETURNING checkpoints.seq
 INTO :ret_0
 
--- log.delete.remove_names_listed()
+-- log.delete.delete_checkpoint_rows()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id IN (
@@ -2343,7 +2276,40 @@ AND checkpoints.checkpoint_id IN (
     SELECT each_.checkpoint_id
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (checkpoint_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
--- log.delete.remove_unneeded()
+-- log.delete.delete_rows(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.delete.delete_rows(table=entries)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND deltas.kind IN ('entry')
+
+-- log.delete.delete_rows(table=deltas)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.delete.delete_rows(table=threads)
+DELETE FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.delete.delete_unneeded_state()
 DELETE FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.seq = :p_seq
@@ -2361,7 +2327,7 @@ AND NOT (EXISTS (
 RETURNING deltas.base_seq, deltas.depth, deltas.radix
 INTO :ret_0, :ret_1, :ret_2
 
--- log.delete.remove_writes()
+-- log.delete.delete_writes()
 DELETE FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
@@ -2369,7 +2335,7 @@ AND deltas.entry_key >= :p_low
 AND deltas.entry_key < :p_high
 AND deltas.label = :p_checkpoint_id
 
--- log.delete.remove_writes_listed()
+-- log.delete.delete_writes_of_checkpoints()
 DELETE FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
@@ -2379,7 +2345,41 @@ AND deltas.label IN (
     SELECT each_.label
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (label VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
--- log.delete.replace_words()
+-- log.delete.leave_tombstones()
+UPDATE threads
+SET version=(threads.version + :version_1), last_ordinal=0, epoch=(threads.epoch + :epoch_1),
+  head_id=NULL, previous_id=NULL, meta=:p_meta, forked_from=NULL, forked_seq=NULL, expires_at=NULL,
+  deleted_at=:p_now
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND threads.deleted_at IS NULL
+
+-- log.delete.move_epoch()
+UPDATE threads
+SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_epoch_step), head_id=(
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = :k_log_id
+  ORDER BY checkpoints.seq DESC
+  FETCH FIRST 1 ROWS ONLY)
+WHERE threads.log_id = :k_log_id
+
+-- log.delete.read_search_text()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND (deltas.seq = :p_seq
+  OR deltas.seq = (
+    SELECT min(checkpoints.seq) AS min_1
+    FROM checkpoints
+    WHERE checkpoints.log_id = :k_log_id
+    AND checkpoints.seq > :p_seq))
+ORDER BY deltas.seq
+
+-- log.delete.replace_search_text()
 UPDATE deltas
 SET search_text=:p_search_text
 WHERE deltas.log_id = :k_log_id
@@ -2408,13 +2408,13 @@ AND (deltas.seq NOT IN (
 DELETE FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
-AND deltas.stored_at < :p_orphaned
+AND deltas.stored_at < :p_orphan_cutoff
 AND (deltas.label NOT IN (
     SELECT checkpoints.checkpoint_id
     FROM checkpoints
     WHERE checkpoints.log_id = :k_log_id))
 
--- log.dependencies.find_resting()
+-- log.dependencies.find_dependent()
 SELECT checkpoints.checkpoint_id
 FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
@@ -2422,7 +2422,7 @@ AND checkpoints.rests_on = :p_checkpoint_id
 ORDER BY checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- log.dependencies.list_resting()
+-- log.dependencies.list_dependencies()
 SELECT checkpoints.checkpoint_id, checkpoints.rests_on
 FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
@@ -2441,18 +2441,58 @@ AND (EXISTS (
     AND (threads.expires_at IS NULL
       OR threads.expires_at > :p_now)))
 
--- log.entries.edit_entry()
-UPDATE deltas
-SET codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text, payload=:p_payload
+-- log.entries.delete_entries(which=all)
+DELETE FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('entry')
-AND deltas.seq = :p_seq
 
--- log.entries.entries_changed()
+-- log.entries.delete_entries(which=beyond)
+DELETE FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq > :p_after
+
+-- log.entries.delete_entries(which=between)
+DELETE FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= :p_low
+AND deltas.seq <= :p_high
+
+-- log.entries.mark_entries_changed()
 UPDATE threads
 SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), updated_at=:p_now,
   active_at=:p_active_at
 WHERE threads.log_id = :k_log_id
+
+-- log.entries.read_changes(whole=True)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = :p_epoch) THEN :p_after
+ELSE -1 END
+WHERE threads.log_id = :k_log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY deltas.seq
+
+-- log.entries.read_changes(whole=False)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = :p_epoch) THEN :p_after
+ELSE -1 END
+WHERE threads.log_id = :k_log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY deltas.seq
 
 -- log.entries.read_entries(end=first, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
@@ -2530,35 +2570,6 @@ AND (EXISTS (
 ORDER BY deltas.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- log.entries.read_news(whole=True)
-SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.log_id = threads.log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq >= CASE
-WHEN (threads.epoch = :p_epoch) THEN :p_after
-ELSE -1 END
-WHERE threads.log_id = :k_log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-ORDER BY deltas.seq
-
--- log.entries.read_news(whole=False)
-SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.log_id = threads.log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq >= CASE
-WHEN (threads.epoch = :p_epoch) THEN :p_after
-ELSE -1 END
-WHERE threads.log_id = :k_log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-ORDER BY deltas.seq
-
 -- log.entries.read_version()
 SELECT threads.version
 FROM threads
@@ -2567,23 +2578,12 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 
--- log.entries.remove_entries(which=all)
-DELETE FROM deltas
+-- log.entries.update_entry()
+UPDATE deltas
+SET codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text, payload=:p_payload
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('entry')
-
--- log.entries.remove_entries(which=beyond)
-DELETE FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq > :p_after
-
--- log.entries.remove_entries(which=between)
-DELETE FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq >= :p_low
-AND deltas.seq <= :p_high
+AND deltas.seq = :p_seq
 
 -- log.heads.allot(purpose=checkpoint, condition=any, based=True, parent=True)
 UPDATE threads
@@ -2893,7 +2893,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.allot_again(purpose=checkpoint, condition=any)
+-- log.heads.allot_existing(purpose=checkpoint, condition=any)
 UPDATE threads
 SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :p_count),
   last_ordinal=(threads.last_ordinal + CASE
@@ -2918,7 +2918,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.allot_again(purpose=checkpoint, condition=none)
+-- log.heads.allot_existing(purpose=checkpoint, condition=none)
 UPDATE threads
 SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :p_count),
   last_ordinal=(threads.last_ordinal + CASE
@@ -2944,7 +2944,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.allot_again(purpose=checkpoint, condition=alive)
+-- log.heads.allot_existing(purpose=checkpoint, condition=alive)
 UPDATE threads
 SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :p_count),
   last_ordinal=(threads.last_ordinal + CASE
@@ -2970,7 +2970,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.allot_again(purpose=entries, condition=any)
+-- log.heads.allot_existing(purpose=entries, condition=any)
 UPDATE threads
 SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1), epoch=CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
@@ -2988,7 +2988,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.allot_again(purpose=entries, condition=none)
+-- log.heads.allot_existing(purpose=entries, condition=none)
 UPDATE threads
 SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1), epoch=CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
@@ -3007,7 +3007,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.allot_again(purpose=write, condition=any)
+-- log.heads.allot_existing(purpose=write, condition=any)
 UPDATE threads
 SET next_seq=(threads.next_seq + :p_count), updated_at=:p_now, active_at=:p_active_at
 WHERE threads.log_id = :k_log_id
@@ -3025,14 +3025,14 @@ INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 -- log.heads.allot_locked()
 UPDATE threads
 SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1),
-  epoch=(threads.epoch + :p_moved), updated_at=:p_now, active_at=:p_active_at,
+  epoch=(threads.epoch + :p_epoch_step), updated_at=:p_now, active_at=:p_active_at,
   expires_at=:p_expires_at
 WHERE threads.log_id = :k_log_id
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.begin_new(purpose=checkpoint)
+-- log.heads.create_head(purpose=checkpoint)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (:k_log_id, :k_tenant, :k_thread_id, :k_namespace, (:p_count + 1), :p_count, CASE
@@ -3046,7 +3046,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.begin_new(purpose=entries)
+-- log.heads.create_head(purpose=entries)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (:k_log_id, :k_tenant, :k_thread_id, :k_namespace, (:p_count + 1), :version, :last_ordinal,
@@ -3055,7 +3055,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.begin_new(purpose=write)
+-- log.heads.create_head(purpose=write)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (:k_log_id, :k_tenant, :k_thread_id, :k_namespace, (:p_count + 1), :version, :last_ordinal,
@@ -3090,15 +3090,6 @@ SELECT DISTINCT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
 ORDER BY threads.thread_id
-
--- log.listing.list_below()
-SELECT threads.namespace, threads.head_id, threads.deleted_at
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace >= :k_namespace
-AND threads.namespace < :k_beyond
-AND threads.thread_id = :k_thread_id
-ORDER BY threads.namespace
 
 -- log.listing.list_entry_logs(scope=tenant)
 SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
@@ -3278,6 +3269,25 @@ AND (EXISTS (
     AND deltas.kind IN ('entry')))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_last_writes()
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT each_.thread_id
+    FROM JSON_TABLE(:p_thread_ids, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
@@ -3684,31 +3694,21 @@ AND (threads.updated_at < :p_updated_at
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
+-- log.listing.list_logs_below()
+SELECT threads.namespace, threads.head_id, threads.deleted_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.namespace
+
 -- log.listing.list_logs_of_thread()
 SELECT threads.namespace, threads.deleted_at
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
-
--- log.listing.list_named()
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND threads.thread_id IN (
-  SELECT listed.thread_id
-  FROM (
-    SELECT each_.thread_id
-    FROM JSON_TABLE(:p_thread_ids, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_namespaces(of=checkpoints, scope=tenant)
 SELECT DISTINCT threads.namespace
@@ -3760,7 +3760,7 @@ AND (EXISTS (
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
--- log.listing.list_old(after=True)
+-- log.listing.list_threads_older(after=True)
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
@@ -3778,7 +3778,7 @@ AND threads.thread_id > :p_thread_id
 ORDER BY threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
--- log.listing.list_old(after=False)
+-- log.listing.list_threads_older(after=False)
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
@@ -3824,7 +3824,7 @@ AND deltas.entry_key < :p_high
 AND deltas.label = :p_checkpoint_id
 ORDER BY deltas.seq
 
--- log.pending_writes.read_writes_listed()
+-- log.pending_writes.read_writes_of_checkpoints()
 SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 JOIN (

@@ -945,17 +945,146 @@ SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.namespace = $1::VARCHAR
 
--- log.append.find_keys()
-SELECT deltas.entry_key, deltas.seq
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.entry_key IN (
-  SELECT listed.entry_key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS entry_key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+-- log.append.allot_and_insert_entries(condition=any)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
+      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
+      search_text, occurred_at, payload)),
+head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $14::BIGINT,
+      $15::BIGINT, $16::BIGINT, NULL, $17::JSONB, $18::TIMESTAMP WITH TIME ZONE,
+      $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE, $20::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $21::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $22::BIGINT
+  ELSE threads.epoch END, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $18::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $18::TIMESTAMP WITH TIME ZONE,
+    active_at = $19::TIMESTAMP WITH TIME ZONE, expires_at = $20::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $18::TIMESTAMP WITH TIME ZONE)
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+      search_text, occurred_at, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
 
--- log.append.forget_names()
+-- log.append.allot_and_insert_entries(condition=none)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
+      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
+      search_text, occurred_at, payload)),
+head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $14::BIGINT,
+      $15::BIGINT, $16::BIGINT, NULL, $17::JSONB, $18::TIMESTAMP WITH TIME ZONE,
+      $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE, $20::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $21::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $22::BIGINT
+  ELSE threads.epoch END, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $18::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $18::TIMESTAMP WITH TIME ZONE,
+    active_at = $19::TIMESTAMP WITH TIME ZONE, expires_at = $20::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $18::TIMESTAMP WITH TIME ZONE)
+  AND threads.deleted_at IS NOT NULL
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+      search_text, occurred_at, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.allot_and_insert_entries(condition=version)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
+      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
+      search_text, occurred_at, payload)),
+head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $12::BIGINT),
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.version = $16::BIGINT
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+      search_text, occurred_at, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.allot_and_insert_write()
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $10::VARCHAR, $11::VARCHAR, ($12::BIGINT + 1), $13::BIGINT,
+      $14::BIGINT, $15::BIGINT, NULL, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $12::BIGINT),
+    updated_at = $17::TIMESTAMP WITH TIME ZONE, active_at = $18::TIMESTAMP WITH TIME ZONE
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND (threads.deleted_at IS NULL
+    OR threads.deleted_at < $20::TIMESTAMP WITH TIME ZONE)
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, entry_key, label, overwrites, codec, checksum,
+      stored_at, payload, kind, depth, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS entry_key, $4::VARCHAR AS label,
+    $5::SMALLINT AS overwrites, $6::VARCHAR AS codec, $7::BIGINT AS checksum,
+    $8::TIMESTAMP WITH TIME ZONE AS stored_at, $9::BYTEA AS payload, 'write' AS kind, 0 AS depth,
+    head.next_seq - 1 AS seq
+  FROM head)
+SELECT head.next_seq - 1 AS seq
+FROM head
+
+-- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id != $2::VARCHAR
@@ -1002,19 +1131,17 @@ AND (checkpoints.checkpoint_id NOT IN (
     SELECT needed.checkpoint_id
     FROM needed))
 
--- log.append.put_checkpoint()
-INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at)
-VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, nullif(coalesce($5::VARCHAR, $6::VARCHAR),
-      $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::VARCHAR, $10::JSONB, $11::BIGINT, $12::BIGINT,
-    $13::TIMESTAMP WITH TIME ZONE, $14::TIMESTAMP WITH TIME ZONE)
-ON CONFLICT (log_id, checkpoint_id)
-DO UPDATE SET seq = $2::BIGINT, parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id),
-    $4::VARCHAR), rests_on = $8::VARCHAR, run_id = $9::VARCHAR, meta = $10::JSONB,
-  raw_size = $11::BIGINT, stored_size = $12::BIGINT, occurred_at = $13::TIMESTAMP WITH TIME ZONE,
-  created_at = $14::TIMESTAMP WITH TIME ZONE
+-- log.append.find_entry_keys()
+SELECT deltas.entry_key, deltas.seq
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.entry_key IN (
+  SELECT listed.entry_key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS entry_key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- log.append.put_entries()
+-- log.append.insert_entries()
 WITH e_rows AS (
   SELECT e_given.entry_key AS entry_key, e_given.codec AS codec, e_given.checksum AS checksum,
     e_given.search_text AS search_text, e_given.occurred_at AS occurred_at,
@@ -1030,164 +1157,25 @@ SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
   e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, e_rows.seq AS seq
 FROM e_rows
 
--- log.append.put_new_entries(condition=any)
-WITH e_rows AS (
-  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
-    e_given.checksum AS checksum, e_given.search_text AS search_text,
-    e_given.occurred_at AS occurred_at, e_given.payload AS payload
-  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
-      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
-      search_text, occurred_at, payload)),
-head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $14::BIGINT,
-      $15::BIGINT, $16::BIGINT, NULL, $17::JSONB, $18::TIMESTAMP WITH TIME ZONE,
-      $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE, $20::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
-    version = (threads.version + $21::BIGINT), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $22::BIGINT
-  ELSE threads.epoch END, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $18::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $18::TIMESTAMP WITH TIME ZONE,
-    active_at = $19::TIMESTAMP WITH TIME ZONE, expires_at = $20::TIMESTAMP WITH TIME ZONE,
-    deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $18::TIMESTAMP WITH TIME ZONE)
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
-      search_text, occurred_at, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
-    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
-    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
-    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
-  FROM e_rows
-  JOIN head ON true)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.put_new_entries(condition=none)
-WITH e_rows AS (
-  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
-    e_given.checksum AS checksum, e_given.search_text AS search_text,
-    e_given.occurred_at AS occurred_at, e_given.payload AS payload
-  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
-      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
-      search_text, occurred_at, payload)),
-head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $14::BIGINT,
-      $15::BIGINT, $16::BIGINT, NULL, $17::JSONB, $18::TIMESTAMP WITH TIME ZONE,
-      $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE, $20::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
-    version = (threads.version + $21::BIGINT), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $22::BIGINT
-  ELSE threads.epoch END, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $18::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $18::TIMESTAMP WITH TIME ZONE,
-    active_at = $19::TIMESTAMP WITH TIME ZONE, expires_at = $20::TIMESTAMP WITH TIME ZONE,
-    deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $18::TIMESTAMP WITH TIME ZONE)
-  AND threads.deleted_at IS NOT NULL
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
-      search_text, occurred_at, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
-    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
-    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
-    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
-  FROM e_rows
-  JOIN head ON true)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.put_new_entries(condition=version)
-WITH e_rows AS (
-  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
-    e_given.checksum AS checksum, e_given.search_text AS search_text,
-    e_given.occurred_at AS occurred_at, e_given.payload AS payload
-  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
-      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
-      search_text, occurred_at, payload)),
-head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $12::BIGINT),
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.version = $16::BIGINT
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
-      search_text, occurred_at, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
-    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
-    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
-    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
-  FROM e_rows
-  JOIN head ON true)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.put_row(of=state)
+-- log.append.insert_row(of=state)
 INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
     search_text, payload)
 VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::BIGINT, $6::INTEGER, $7::SMALLINT,
     $8::VARCHAR, $9::BIGINT, $10::VARCHAR, $11::BYTEA)
 
--- log.append.put_row(of=entry)
+-- log.append.insert_row(of=entry)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
     occurred_at, stored_at, payload)
 VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, 'entry', $4::VARCHAR, 0, $5::VARCHAR, $6::BIGINT,
     $7::VARCHAR, $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA)
 
--- log.append.put_row(of=write)
+-- log.append.insert_row(of=write)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
     checksum, stored_at, payload)
 VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, 'write', $4::VARCHAR, $5::VARCHAR, 0, $6::SMALLINT,
     $7::VARCHAR, $8::BIGINT, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA)
 
--- log.append.put_write()
-WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  VALUES ($1::UUID, $2::VARCHAR, $10::VARCHAR, $11::VARCHAR, ($12::BIGINT + 1), $13::BIGINT,
-      $14::BIGINT, $15::BIGINT, NULL, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
-      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + $12::BIGINT),
-    updated_at = $17::TIMESTAMP WITH TIME ZONE, active_at = $18::TIMESTAMP WITH TIME ZONE
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
-  AND (threads.deleted_at IS NULL
-    OR threads.deleted_at < $20::TIMESTAMP WITH TIME ZONE)
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-put AS (INSERT INTO deltas (log_id, tenant, entry_key, label, overwrites, codec, checksum,
-      stored_at, payload, kind, depth, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS entry_key, $4::VARCHAR AS label,
-    $5::SMALLINT AS overwrites, $6::VARCHAR AS codec, $7::BIGINT AS checksum,
-    $8::TIMESTAMP WITH TIME ZONE AS stored_at, $9::BYTEA AS payload, 'write' AS kind, 0 AS depth,
-    head.next_seq - 1 AS seq
-  FROM head)
-SELECT head.next_seq - 1 AS seq
-FROM head
-
--- log.append.save(first=allot, condition=any, parent=True, retain=True)
+-- log.append.save_checkpoint(mode=existing, condition=any, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1281,7 +1269,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=any, parent=True, retain=False)
+-- log.append.save_checkpoint(mode=existing, condition=any, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1327,7 +1315,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=any, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=existing, condition=any, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1416,7 +1404,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=any, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=existing, condition=any, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1457,7 +1445,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=none, parent=True, retain=True)
+-- log.append.save_checkpoint(mode=existing, condition=none, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1552,7 +1540,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=none, parent=True, retain=False)
+-- log.append.save_checkpoint(mode=existing, condition=none, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1599,7 +1587,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=none, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=existing, condition=none, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1689,7 +1677,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=none, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=existing, condition=none, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1731,7 +1719,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=newest, parent=True, retain=True)
+-- log.append.save_checkpoint(mode=existing, condition=newest, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1826,7 +1814,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=newest, parent=True, retain=False)
+-- log.append.save_checkpoint(mode=existing, condition=newest, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1873,7 +1861,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=newest, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=existing, condition=newest, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1963,7 +1951,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=newest, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=existing, condition=newest, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2005,7 +1993,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=any, parent=True, retain=True)
+-- log.append.save_checkpoint(mode=unchanged, condition=any, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2106,7 +2094,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=any, parent=True, retain=False)
+-- log.append.save_checkpoint(mode=unchanged, condition=any, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2159,7 +2147,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=any, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=unchanged, condition=any, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2255,7 +2243,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=any, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=unchanged, condition=any, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2303,7 +2291,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=none, parent=True, retain=True)
+-- log.append.save_checkpoint(mode=unchanged, condition=none, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2405,7 +2393,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=none, parent=True, retain=False)
+-- log.append.save_checkpoint(mode=unchanged, condition=none, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2459,7 +2447,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=none, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=unchanged, condition=none, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2556,7 +2544,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=none, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=unchanged, condition=none, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2605,7 +2593,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=newest, parent=True, retain=True)
+-- log.append.save_checkpoint(mode=unchanged, condition=newest, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2707,7 +2695,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=newest, parent=True, retain=False)
+-- log.append.save_checkpoint(mode=unchanged, condition=newest, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2761,7 +2749,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=newest, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=unchanged, condition=newest, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2858,7 +2846,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=newest, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=unchanged, condition=newest, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2907,7 +2895,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=begin, condition=any, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=create, condition=any, parent=False, retain=True)
 WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
       last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
   VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
@@ -3006,7 +2994,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=begin, condition=any, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=create, condition=any, parent=False, retain=False)
 WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
       last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
   VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
@@ -3057,7 +3045,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=begin, condition=none, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=create, condition=none, parent=False, retain=True)
 WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
       last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
   VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
@@ -3157,7 +3145,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=begin, condition=none, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=create, condition=none, parent=False, retain=False)
 WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
       last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
   VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
@@ -3209,7 +3197,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=begin, condition=alive, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=create, condition=alive, parent=False, retain=True)
 WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
       last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
   VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
@@ -3309,7 +3297,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=begin, condition=alive, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=create, condition=alive, parent=False, retain=False)
 WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
       last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
   VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
@@ -3361,7 +3349,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save_many(first=based)
+-- log.append.save_checkpoints(mode=unchanged)
 WITH r_rows AS (
   SELECT r_given.log_id AS log_id, r_given.tenant AS tenant, r_given.checkpoint_id AS checkpoint_id,
     r_given.parent_id AS parent_id, r_given.back AS back, r_given.base_checksum AS base_checksum,
@@ -3448,7 +3436,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.log_id, head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save_many(first=begin)
+-- log.append.save_checkpoints(mode=create)
 WITH r_rows AS (
   SELECT r_given.log_id AS log_id, r_given.tenant AS tenant, r_given.checkpoint_id AS checkpoint_id,
     r_given.parent_id AS parent_id, r_given.back AS back, r_given.base_checksum AS base_checksum,
@@ -3534,6 +3522,18 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
     occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.log_id, head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
+
+-- log.append.upsert_checkpoint()
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, nullif(coalesce($5::VARCHAR, $6::VARCHAR),
+      $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::VARCHAR, $10::JSONB, $11::BIGINT, $12::BIGINT,
+    $13::TIMESTAMP WITH TIME ZONE, $14::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (log_id, checkpoint_id)
+DO UPDATE SET seq = $2::BIGINT, parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id),
+    $4::VARCHAR), rests_on = $8::VARCHAR, run_id = $9::VARCHAR, meta = $10::JSONB,
+  raw_size = $11::BIGINT, stored_size = $12::BIGINT, occurred_at = $13::TIMESTAMP WITH TIME ZONE,
+  created_at = $14::TIMESTAMP WITH TIME ZONE
 
 -- log.bulk_delete.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -3651,17 +3651,7 @@ AND (threads.deleted_at IS NULL
   OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
   OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
 
--- log.bulk_delete.find_listed()
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
-FROM threads
-WHERE threads.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-
--- log.bulk_delete.forget_listed()
+-- log.bulk_delete.delete_pruned_checkpoints()
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
   WITH RECURSIVE ranked AS MATERIALIZED (
@@ -3703,7 +3693,7 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
   SELECT found.log_id, found.seq
   FROM found)
 
--- log.bulk_delete.forget_listed_writes()
+-- log.bulk_delete.delete_pruned_writes()
 DELETE FROM deltas
 WHERE deltas.kind IN ('write')
 AND (deltas.log_id, deltas.label) IN (
@@ -3745,6 +3735,45 @@ AND (deltas.log_id, deltas.label) IN (
     LIMIT $5)
   SELECT going.log_id, going.checkpoint_id
   FROM going)
+
+-- log.bulk_delete.delete_unneeded_states()
+DELETE FROM deltas
+WHERE (deltas.log_id, deltas.seq) IN (
+  WITH found AS MATERIALIZED (
+    SELECT positions.log_id AS log_id, positions.seq AS seq
+    FROM (
+      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+        max(each_position.going) AS going, max(each_position.state) AS state,
+        max(each_position.built_on) AS built_on
+      FROM (
+        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
+          0 AS built_on
+        FROM checkpoints
+        JOIN (
+          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.log_id = listed.log_id
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
+        WHERE deltas.kind IN ('snapshot', 'delta')
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+          1 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
+        WHERE deltas.base_seq IS NOT NULL) AS each_position
+      GROUP BY each_position.log_id, each_position.seq) AS positions
+    WHERE positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0
+    LIMIT $2)
+  SELECT found.log_id, found.seq
+  FROM found)
 
 -- log.bulk_delete.list_prunable(scope=namespace, after=True)
 WITH RECURSIVE page AS (
@@ -4570,7 +4599,7 @@ AND (threads.deleted_at IS NULL
 ORDER BY threads.thread_id, threads.namespace
 LIMIT $7
 
--- log.bulk_delete.lock_listed(wait=True)
+-- log.bulk_delete.lock_batch(wait=True)
 SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
   threads.deleted_at
 FROM threads
@@ -4581,7 +4610,7 @@ WHERE threads.log_id IN (
     FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
 FOR UPDATE OF threads
 
--- log.bulk_delete.lock_listed(wait=False)
+-- log.bulk_delete.lock_batch(wait=False)
 SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
   threads.deleted_at
 FROM threads
@@ -4592,7 +4621,7 @@ WHERE threads.log_id IN (
     FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
 FOR UPDATE OF threads SKIP LOCKED
 
--- log.bulk_delete.move_listed()
+-- log.bulk_delete.move_epochs()
 UPDATE threads
 SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT)
 WHERE threads.log_id IN (
@@ -4601,44 +4630,15 @@ WHERE threads.log_id IN (
     SELECT CAST(each.value ->> 0 AS uuid) AS log_id
     FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
 
--- log.bulk_delete.sweep_listed()
-DELETE FROM deltas
-WHERE (deltas.log_id, deltas.seq) IN (
-  WITH found AS MATERIALIZED (
-    SELECT positions.log_id AS log_id, positions.seq AS seq
-    FROM (
-      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
-        max(each_position.going) AS going, max(each_position.state) AS state,
-        max(each_position.built_on) AS built_on
-      FROM (
-        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
-          0 AS built_on
-        FROM checkpoints
-        JOIN (
-          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.log_id = listed.log_id
-        UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-        FROM deltas
-        JOIN (
-          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
-        WHERE deltas.kind IN ('snapshot', 'delta')
-        UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
-          1 AS built_on
-        FROM deltas
-        JOIN (
-          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
-        WHERE deltas.base_seq IS NOT NULL) AS each_position
-      GROUP BY each_position.log_id, each_position.seq) AS positions
-    WHERE positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0
-    LIMIT $2)
-  SELECT found.log_id, found.seq
-  FROM found)
+-- log.bulk_delete.read_batch()
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
 
 -- log.copy.copy_head()
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
@@ -4715,14 +4715,7 @@ AND deltas.label IN (
   WHERE checkpoints.log_id = $2::UUID
   AND checkpoints.seq <= $3::BIGINT)
 
--- log.copy.has_entry()
-SELECT deltas.seq
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.seq = $2::BIGINT
-AND deltas.kind IN ('entry')
-
--- log.copy.holds_anything()
+-- log.copy.find_content()
 SELECT deltas.seq
 FROM deltas
 WHERE deltas.log_id = $1::UUID
@@ -4734,7 +4727,7 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
       AND checkpoints.seq = deltas.seq)))
 LIMIT $2::INTEGER
 
--- log.copy.last_write()
+-- log.copy.find_last_write()
 SELECT max(deltas.seq) AS seq
 FROM deltas
 WHERE deltas.log_id = $1::UUID
@@ -4745,7 +4738,7 @@ AND deltas.label IN (
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.seq <= $2::BIGINT)
 
--- log.copy.newest_until()
+-- log.copy.find_newest_until()
 SELECT checkpoints.checkpoint_id
 FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
@@ -4753,80 +4746,20 @@ AND checkpoints.seq <= $2::BIGINT
 ORDER BY checkpoints.seq DESC
 LIMIT $3::INTEGER
 
+-- log.copy.has_entry()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq = $2::BIGINT
+AND deltas.kind IN ('entry')
+
 -- log.copy.read_position()
 SELECT checkpoints.seq
 FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
 
--- log.delete.bury()
-UPDATE threads
-SET version=(threads.version + $1::BIGINT), last_ordinal=0, epoch=(threads.epoch + $2::BIGINT),
-  head_id=NULL, previous_id=NULL, meta=$3::JSONB, forked_from=NULL, forked_seq=NULL,
-  expires_at=NULL, deleted_at=$4::TIMESTAMP WITH TIME ZONE
-WHERE threads.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-    FROM json_array_elements(CAST($5::VARCHAR AS json)) AS each(value)) AS listed)
-AND threads.deleted_at IS NULL
-
--- log.delete.empty(table=checkpoints)
-DELETE FROM checkpoints
-WHERE checkpoints.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-
--- log.delete.empty(table=entries)
-DELETE FROM deltas
-WHERE deltas.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-AND deltas.kind IN ('entry')
-
--- log.delete.empty(table=deltas)
-DELETE FROM deltas
-WHERE deltas.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-
--- log.delete.empty(table=threads)
-DELETE FROM threads
-WHERE threads.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-
--- log.delete.move_epoch()
-UPDATE threads
-SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=(
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.log_id = $3::UUID
-  ORDER BY checkpoints.seq DESC
-  LIMIT $4::INTEGER)
-WHERE threads.log_id = $3::UUID
-
--- log.delete.read_words()
-SELECT deltas.seq, deltas.search_text
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND (deltas.seq = $2::BIGINT
-  OR deltas.seq = (
-    SELECT min(checkpoints.seq) AS min_1
-    FROM checkpoints
-    WHERE checkpoints.log_id = $1::UUID
-    AND checkpoints.seq > $2::BIGINT))
-ORDER BY deltas.seq
-
--- log.delete.remove_name()
+-- log.delete.delete_checkpoint_row()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
@@ -4837,7 +4770,7 @@ AND NOT (EXISTS (
     AND resting.rests_on = checkpoints.checkpoint_id))
 RETURNING checkpoints.seq
 
--- log.delete.remove_names_listed()
+-- log.delete.delete_checkpoint_rows()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id IN (
@@ -4846,7 +4779,40 @@ AND checkpoints.checkpoint_id IN (
     SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- log.delete.remove_unneeded()
+-- log.delete.delete_rows(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.delete.delete_rows(table=entries)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+AND deltas.kind IN ('entry')
+
+-- log.delete.delete_rows(table=deltas)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.delete.delete_rows(table=threads)
+DELETE FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.delete.delete_unneeded_state()
 DELETE FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.seq = $2::BIGINT
@@ -4863,7 +4829,7 @@ AND NOT (EXISTS (
     AND child.base_seq = $2::BIGINT))
 RETURNING deltas.base_seq, deltas.depth, deltas.radix
 
--- log.delete.remove_writes()
+-- log.delete.delete_writes()
 DELETE FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('write')
@@ -4871,7 +4837,7 @@ AND deltas.entry_key >= $2::VARCHAR
 AND deltas.entry_key < $3::VARCHAR
 AND deltas.label = $4::VARCHAR
 
--- log.delete.remove_writes_listed()
+-- log.delete.delete_writes_of_checkpoints()
 DELETE FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('write')
@@ -4881,7 +4847,41 @@ AND deltas.label IN (
     SELECT (each.value ->> 0) COLLATE "C" AS label
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- log.delete.replace_words()
+-- log.delete.leave_tombstones()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), last_ordinal=0, epoch=(threads.epoch + $2::BIGINT),
+  head_id=NULL, previous_id=NULL, meta=$3::JSONB, forked_from=NULL, forked_seq=NULL,
+  expires_at=NULL, deleted_at=$4::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($5::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.deleted_at IS NULL
+
+-- log.delete.move_epoch()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=(
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = $3::UUID
+  ORDER BY checkpoints.seq DESC
+  LIMIT $4::INTEGER)
+WHERE threads.log_id = $3::UUID
+
+-- log.delete.read_search_text()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND (deltas.seq = $2::BIGINT
+  OR deltas.seq = (
+    SELECT min(checkpoints.seq) AS min_1
+    FROM checkpoints
+    WHERE checkpoints.log_id = $1::UUID
+    AND checkpoints.seq > $2::BIGINT))
+ORDER BY deltas.seq
+
+-- log.delete.replace_search_text()
 UPDATE deltas
 SET search_text=$1::VARCHAR
 WHERE deltas.log_id = $2::UUID
@@ -4916,7 +4916,7 @@ AND (deltas.label NOT IN (
     FROM checkpoints
     WHERE checkpoints.log_id = $1::UUID))
 
--- log.dependencies.find_resting()
+-- log.dependencies.find_dependent()
 SELECT checkpoints.checkpoint_id
 FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
@@ -4924,7 +4924,7 @@ AND checkpoints.rests_on = $2::VARCHAR
 ORDER BY checkpoints.seq DESC
 LIMIT $3
 
--- log.dependencies.list_resting()
+-- log.dependencies.list_dependencies()
 SELECT checkpoints.checkpoint_id, checkpoints.rests_on
 FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
@@ -4943,18 +4943,58 @@ AND (EXISTS (
     AND (threads.expires_at IS NULL
       OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)))
 
--- log.entries.edit_entry()
-UPDATE deltas
-SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=$3::VARCHAR, payload=$4::BYTEA
-WHERE deltas.log_id = $5::UUID
+-- log.entries.delete_entries(which=all)
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('entry')
-AND deltas.seq = $6::BIGINT
 
--- log.entries.entries_changed()
+-- log.entries.delete_entries(which=beyond)
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq > $2::BIGINT
+
+-- log.entries.delete_entries(which=between)
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq >= $2::BIGINT
+AND deltas.seq <= $3::BIGINT
+
+-- log.entries.mark_entries_changed()
 UPDATE threads
 SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT),
   updated_at=$3::TIMESTAMP WITH TIME ZONE, active_at=$4::TIMESTAMP WITH TIME ZONE
 WHERE threads.log_id = $5::UUID
+
+-- log.entries.read_changes(whole=True)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
+ELSE -1 END
+WHERE threads.log_id = $3::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY deltas.seq
+
+-- log.entries.read_changes(whole=False)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
+ELSE -1 END
+WHERE threads.log_id = $3::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY deltas.seq
 
 -- log.entries.read_entries(end=first, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
@@ -5032,35 +5072,6 @@ AND (EXISTS (
 ORDER BY deltas.seq DESC
 LIMIT $5
 
--- log.entries.read_news(whole=True)
-SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.log_id = threads.log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq >= CASE
-WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
-ELSE -1 END
-WHERE threads.log_id = $3::UUID
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-ORDER BY deltas.seq
-
--- log.entries.read_news(whole=False)
-SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.log_id = threads.log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq >= CASE
-WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
-ELSE -1 END
-WHERE threads.log_id = $3::UUID
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-ORDER BY deltas.seq
-
 -- log.entries.read_version()
 SELECT threads.version
 FROM threads
@@ -5069,23 +5080,12 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
 
--- log.entries.remove_entries(which=all)
-DELETE FROM deltas
-WHERE deltas.log_id = $1::UUID
+-- log.entries.update_entry()
+UPDATE deltas
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=$3::VARCHAR, payload=$4::BYTEA
+WHERE deltas.log_id = $5::UUID
 AND deltas.kind IN ('entry')
-
--- log.entries.remove_entries(which=beyond)
-DELETE FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.kind IN ('entry')
-AND deltas.seq > $2::BIGINT
-
--- log.entries.remove_entries(which=between)
-DELETE FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.kind IN ('entry')
-AND deltas.seq >= $2::BIGINT
-AND deltas.seq <= $3::BIGINT
+AND deltas.seq = $6::BIGINT
 
 -- log.heads.allot(purpose=checkpoint, condition=any, based=True, parent=True)
 UPDATE threads
@@ -5404,7 +5404,7 @@ WHERE threads.log_id = $7::UUID
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 
--- log.heads.allot_or_begin(purpose=checkpoint, condition=any)
+-- log.heads.allot_or_create(purpose=checkpoint, condition=any)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $5::BIGINT, CASE
@@ -5432,7 +5432,7 @@ AND threads.namespace = excluded.namespace
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 
--- log.heads.allot_or_begin(purpose=checkpoint, condition=none)
+-- log.heads.allot_or_create(purpose=checkpoint, condition=none)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $5::BIGINT, CASE
@@ -5461,7 +5461,7 @@ AND threads.namespace = excluded.namespace
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 
--- log.heads.allot_or_begin(purpose=checkpoint, condition=alive)
+-- log.heads.allot_or_create(purpose=checkpoint, condition=alive)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $5::BIGINT, CASE
@@ -5490,7 +5490,7 @@ AND threads.namespace = excluded.namespace
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 
--- log.heads.allot_or_begin(purpose=entries, condition=any)
+-- log.heads.allot_or_create(purpose=entries, condition=any)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $6::BIGINT, $7::BIGINT,
@@ -5513,7 +5513,7 @@ AND threads.namespace = excluded.namespace
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 
--- log.heads.allot_or_begin(purpose=entries, condition=none)
+-- log.heads.allot_or_create(purpose=entries, condition=none)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $6::BIGINT, $7::BIGINT,
@@ -5537,7 +5537,7 @@ AND threads.namespace = excluded.namespace
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 
--- log.heads.allot_or_begin(purpose=write, condition=any)
+-- log.heads.allot_or_create(purpose=write, condition=any)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $6::BIGINT, $7::BIGINT,
@@ -5582,15 +5582,6 @@ SELECT DISTINCT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 ORDER BY threads.thread_id
-
--- log.listing.list_below()
-SELECT threads.namespace, threads.head_id, threads.deleted_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace >= $2::VARCHAR
-AND threads.namespace < $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-ORDER BY threads.namespace
 
 -- log.listing.list_entry_logs(scope=tenant)
 SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
@@ -5766,6 +5757,25 @@ AND (EXISTS (
     AND deltas.kind IN ('entry')))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT $4
+
+-- log.listing.list_last_writes()
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
@@ -6145,31 +6155,21 @@ AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $8
 
+-- log.listing.list_logs_below()
+SELECT threads.namespace, threads.head_id, threads.deleted_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+ORDER BY threads.namespace
+
 -- log.listing.list_logs_of_thread()
 SELECT threads.namespace, threads.deleted_at
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.namespace
-
--- log.listing.list_named()
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.thread_id IN (
-  SELECT listed.thread_id
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS thread_id
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_namespaces(of=checkpoints, scope=tenant)
 SELECT DISTINCT threads.namespace
@@ -6221,7 +6221,7 @@ AND (EXISTS (
 AND threads.thread_id = $3::VARCHAR
 ORDER BY threads.namespace
 
--- log.listing.list_old(after=True)
+-- log.listing.list_threads_older(after=True)
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
@@ -6239,7 +6239,7 @@ AND threads.thread_id > $5::VARCHAR
 ORDER BY threads.thread_id
 LIMIT $6
 
--- log.listing.list_old(after=False)
+-- log.listing.list_threads_older(after=False)
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
@@ -6285,7 +6285,7 @@ AND deltas.entry_key < $3::VARCHAR
 AND deltas.label = $4::VARCHAR
 ORDER BY deltas.seq
 
--- log.pending_writes.read_writes_listed()
+-- log.pending_writes.read_writes_of_checkpoints()
 SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 JOIN (

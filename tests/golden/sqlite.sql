@@ -1099,20 +1099,7 @@ PRAGMA busy_timeout = 100
 -- database.sqlite_shrink.file_step(what=log)
 PRAGMA wal_checkpoint(TRUNCATE)
 
--- log.append.find_keys()
-SELECT deltas.entry_key, deltas.seq
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.entry_key IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.entry_key AS entry_key
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS entry_key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.entry_key
-  FROM listed)
-
--- log.append.forget_names()
+-- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id != ?
@@ -1159,28 +1146,41 @@ AND (checkpoints.checkpoint_id NOT IN (
     SELECT needed.checkpoint_id
     FROM needed))
 
--- log.append.put_checkpoint()
+-- log.append.find_entry_keys()
+SELECT deltas.entry_key, deltas.seq
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.entry_key IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.entry_key AS entry_key
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS entry_key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.entry_key
+  FROM listed)
+
+-- log.append.insert_row(of=state)
+INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
+    search_text, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- log.append.insert_row(of=entry)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
+    occurred_at, stored_at, payload)
+VALUES (?, ?, ?, 'entry', ?, 0, ?, ?, ?, ?, ?, ?)
+
+-- log.append.insert_row(of=write)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
+    checksum, stored_at, payload)
+VALUES (?, ?, ?, 'write', ?, ?, 0, ?, ?, ?, ?, ?)
+
+-- log.append.upsert_checkpoint()
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
     meta, raw_size, stored_size, occurred_at, created_at)
 VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (log_id, checkpoint_id)
 DO UPDATE SET seq = ?, parent_id = nullif(coalesce(?, checkpoints.parent_id), ?), rests_on = ?,
   run_id = ?, meta = ?, raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?
-
--- log.append.put_row(of=state)
-INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
-    search_text, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- log.append.put_row(of=entry)
-INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
-    occurred_at, stored_at, payload)
-VALUES (?, ?, ?, 'entry', ?, 0, ?, ?, ?, ?, ?, ?)
-
--- log.append.put_row(of=write)
-INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
-    checksum, stored_at, payload)
-VALUES (?, ?, ?, 'write', ?, ?, 0, ?, ?, ?, ?, ?)
 
 -- log.bulk_delete.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -1298,20 +1298,7 @@ AND (threads.deleted_at IS NULL
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 
--- log.bulk_delete.find_listed()
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
-FROM threads
-WHERE threads.log_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.log_id AS log_id
-    FROM (
-      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.log_id
-  FROM listed)
-
--- log.bulk_delete.forget_listed()
+-- log.bulk_delete.delete_pruned_checkpoints()
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
   WITH RECURSIVE ranked AS (
@@ -1358,7 +1345,7 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
   SELECT found.log_id, found.seq
   FROM found)
 
--- log.bulk_delete.forget_listed_writes()
+-- log.bulk_delete.delete_pruned_writes()
 DELETE FROM deltas
 WHERE deltas.kind IN ('write')
 AND (deltas.log_id, deltas.label) IN (
@@ -1405,6 +1392,45 @@ AND (deltas.log_id, deltas.label) IN (
     OFFSET ?)
   SELECT going.log_id, going.checkpoint_id
   FROM going)
+
+-- log.bulk_delete.delete_unneeded_states()
+DELETE FROM deltas
+WHERE (deltas.log_id, deltas.seq) IN (
+  WITH found AS (
+    SELECT positions.log_id AS log_id, positions.seq AS seq
+    FROM (
+      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+        max(each_position.going) AS going, max(each_position.state) AS state,
+        max(each_position.built_on) AS built_on
+      FROM (
+        WITH listed AS MATERIALIZED (
+          SELECT each_listed.log_id AS log_id
+          FROM (
+            SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+            FROM json_each(?) AS each) AS each_listed)
+        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
+          0 AS built_on
+        FROM checkpoints
+        JOIN listed ON checkpoints.log_id = listed.log_id
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        FROM deltas
+        JOIN listed ON deltas.log_id = listed.log_id
+        WHERE deltas.kind IN ('snapshot', 'delta')
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+          1 AS built_on
+        FROM deltas
+        JOIN listed ON deltas.log_id = listed.log_id
+        WHERE deltas.base_seq IS NOT NULL) AS each_position
+      GROUP BY each_position.log_id, each_position.seq) AS positions
+    WHERE positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0
+    LIMIT ?
+    OFFSET ?)
+  SELECT found.log_id, found.seq
+  FROM found)
 
 -- log.bulk_delete.list_prunable(scope=namespace, after=True)
 WITH RECURSIVE page AS (
@@ -2254,7 +2280,7 @@ ORDER BY threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
--- log.bulk_delete.lock_listed(wait=True)
+-- log.bulk_delete.lock_batch(wait=True)
 UPDATE threads
 SET version=threads.version
 WHERE threads.log_id IN (
@@ -2267,7 +2293,7 @@ WHERE threads.log_id IN (
   FROM listed)
 RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
 
--- log.bulk_delete.lock_listed(wait=False)
+-- log.bulk_delete.lock_batch(wait=False)
 UPDATE threads
 SET version=threads.version
 WHERE threads.log_id IN (
@@ -2280,7 +2306,7 @@ WHERE threads.log_id IN (
   FROM listed)
 RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
 
--- log.bulk_delete.move_listed()
+-- log.bulk_delete.move_epochs()
 UPDATE threads
 SET version=(threads.version + ?), epoch=(threads.epoch + ?)
 WHERE threads.log_id IN (
@@ -2292,44 +2318,18 @@ WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM listed)
 
--- log.bulk_delete.sweep_listed()
-DELETE FROM deltas
-WHERE (deltas.log_id, deltas.seq) IN (
-  WITH found AS (
-    SELECT positions.log_id AS log_id, positions.seq AS seq
+-- log.bulk_delete.read_batch()
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
     FROM (
-      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
-        max(each_position.going) AS going, max(each_position.state) AS state,
-        max(each_position.built_on) AS built_on
-      FROM (
-        WITH listed AS MATERIALIZED (
-          SELECT each_listed.log_id AS log_id
-          FROM (
-            SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-            FROM json_each(?) AS each) AS each_listed)
-        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
-          0 AS built_on
-        FROM checkpoints
-        JOIN listed ON checkpoints.log_id = listed.log_id
-        UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-        FROM deltas
-        JOIN listed ON deltas.log_id = listed.log_id
-        WHERE deltas.kind IN ('snapshot', 'delta')
-        UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
-          1 AS built_on
-        FROM deltas
-        JOIN listed ON deltas.log_id = listed.log_id
-        WHERE deltas.base_seq IS NOT NULL) AS each_position
-      GROUP BY each_position.log_id, each_position.seq) AS positions
-    WHERE positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0
-    LIMIT ?
-    OFFSET ?)
-  SELECT found.log_id, found.seq
-  FROM found)
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
 
 -- log.copy.copy_head()
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
@@ -2405,14 +2405,7 @@ AND deltas.label IN (
   WHERE checkpoints.log_id = ?
   AND checkpoints.seq <= ?)
 
--- log.copy.has_entry()
-SELECT deltas.seq
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.seq = ?
-AND deltas.kind IN ('entry')
-
--- log.copy.holds_anything()
+-- log.copy.find_content()
 SELECT deltas.seq
 FROM deltas
 WHERE deltas.log_id = ?
@@ -2425,7 +2418,7 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
 LIMIT ?
 OFFSET ?
 
--- log.copy.last_write()
+-- log.copy.find_last_write()
 SELECT max(deltas.seq) AS seq
 FROM deltas
 WHERE deltas.log_id = ?
@@ -2436,7 +2429,7 @@ AND deltas.label IN (
   WHERE checkpoints.log_id = ?
   AND checkpoints.seq <= ?)
 
--- log.copy.newest_until()
+-- log.copy.find_newest_until()
 SELECT checkpoints.checkpoint_id
 FROM checkpoints
 WHERE checkpoints.log_id = ?
@@ -2445,95 +2438,20 @@ ORDER BY checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
+-- log.copy.has_entry()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq = ?
+AND deltas.kind IN ('entry')
+
 -- log.copy.read_position()
 SELECT checkpoints.seq
 FROM checkpoints
 WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id = ?
 
--- log.delete.bury()
-UPDATE threads
-SET version=(threads.version + ?), last_ordinal=0, epoch=(threads.epoch + ?), head_id=NULL,
-  previous_id=NULL, meta=?, forked_from=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
-WHERE threads.log_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.log_id AS log_id
-    FROM (
-      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.log_id
-  FROM listed)
-AND threads.deleted_at IS NULL
-
--- log.delete.empty(table=checkpoints)
-DELETE FROM checkpoints
-WHERE checkpoints.log_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.log_id AS log_id
-    FROM (
-      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.log_id
-  FROM listed)
-
--- log.delete.empty(table=entries)
-DELETE FROM deltas
-WHERE deltas.log_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.log_id AS log_id
-    FROM (
-      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.log_id
-  FROM listed)
-AND deltas.kind IN ('entry')
-
--- log.delete.empty(table=deltas)
-DELETE FROM deltas
-WHERE deltas.log_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.log_id AS log_id
-    FROM (
-      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.log_id
-  FROM listed)
-
--- log.delete.empty(table=threads)
-DELETE FROM threads
-WHERE threads.log_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.log_id AS log_id
-    FROM (
-      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.log_id
-  FROM listed)
-
--- log.delete.move_epoch()
-UPDATE threads
-SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=(
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.log_id = ?
-  ORDER BY checkpoints.seq DESC
-  LIMIT ?
-  OFFSET ?)
-WHERE threads.log_id = ?
-
--- log.delete.read_words()
-SELECT deltas.seq, deltas.search_text
-FROM deltas
-WHERE deltas.log_id = ?
-AND (deltas.seq = ?
-  OR deltas.seq = (
-    SELECT min(checkpoints.seq) AS min_1
-    FROM checkpoints
-    WHERE checkpoints.log_id = ?
-    AND checkpoints.seq > ?))
-ORDER BY deltas.seq
-
--- log.delete.remove_name()
+-- log.delete.delete_checkpoint_row()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id = ?
@@ -2544,7 +2462,7 @@ AND NOT (EXISTS (
     AND resting.rests_on = checkpoints.checkpoint_id))
 RETURNING seq
 
--- log.delete.remove_names_listed()
+-- log.delete.delete_checkpoint_rows()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id IN (
@@ -2556,7 +2474,52 @@ AND checkpoints.checkpoint_id IN (
   SELECT listed.checkpoint_id
   FROM listed)
 
--- log.delete.remove_unneeded()
+-- log.delete.delete_rows(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows(table=entries)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+AND deltas.kind IN ('entry')
+
+-- log.delete.delete_rows(table=deltas)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows(table=threads)
+DELETE FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_unneeded_state()
 DELETE FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.seq = ?
@@ -2573,7 +2536,7 @@ AND NOT (EXISTS (
     AND child.base_seq = ?))
 RETURNING base_seq, depth, radix
 
--- log.delete.remove_writes()
+-- log.delete.delete_writes()
 DELETE FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
@@ -2581,7 +2544,7 @@ AND deltas.entry_key >= ?
 AND deltas.entry_key < ?
 AND deltas.label = ?
 
--- log.delete.remove_writes_listed()
+-- log.delete.delete_writes_of_checkpoints()
 DELETE FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
@@ -2594,7 +2557,44 @@ AND deltas.label IN (
   SELECT listed.label
   FROM listed)
 
--- log.delete.replace_words()
+-- log.delete.leave_tombstones()
+UPDATE threads
+SET version=(threads.version + ?), last_ordinal=0, epoch=(threads.epoch + ?), head_id=NULL,
+  previous_id=NULL, meta=?, forked_from=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+AND threads.deleted_at IS NULL
+
+-- log.delete.move_epoch()
+UPDATE threads
+SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=(
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = ?
+  ORDER BY checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+WHERE threads.log_id = ?
+
+-- log.delete.read_search_text()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.log_id = ?
+AND (deltas.seq = ?
+  OR deltas.seq = (
+    SELECT min(checkpoints.seq) AS min_1
+    FROM checkpoints
+    WHERE checkpoints.log_id = ?
+    AND checkpoints.seq > ?))
+ORDER BY deltas.seq
+
+-- log.delete.replace_search_text()
 UPDATE deltas
 SET search_text=?
 WHERE deltas.log_id = ?
@@ -2629,7 +2629,7 @@ AND (deltas.label NOT IN (
     FROM checkpoints
     WHERE checkpoints.log_id = ?))
 
--- log.dependencies.find_resting()
+-- log.dependencies.find_dependent()
 SELECT checkpoints.checkpoint_id
 FROM checkpoints
 WHERE checkpoints.log_id = ?
@@ -2638,7 +2638,7 @@ ORDER BY checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- log.dependencies.list_resting()
+-- log.dependencies.list_dependencies()
 SELECT checkpoints.checkpoint_id, checkpoints.rests_on
 FROM checkpoints
 WHERE checkpoints.log_id = ?
@@ -2657,17 +2657,57 @@ AND (EXISTS (
     AND (threads.expires_at IS NULL
       OR threads.expires_at > ?)))
 
--- log.entries.edit_entry()
-UPDATE deltas
-SET codec=?, checksum=?, search_text=?, payload=?
+-- log.entries.delete_entries(which=all)
+DELETE FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
-AND deltas.seq = ?
 
--- log.entries.entries_changed()
+-- log.entries.delete_entries(which=beyond)
+DELETE FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq > ?
+
+-- log.entries.delete_entries(which=between)
+DELETE FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq >= ?
+AND deltas.seq <= ?
+
+-- log.entries.mark_entries_changed()
 UPDATE threads
 SET version=(threads.version + ?), epoch=(threads.epoch + ?), updated_at=?, active_at=?
 WHERE threads.log_id = ?
+
+-- log.entries.read_changes(whole=True)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = ?) THEN ?
+ELSE -1 END
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY deltas.seq
+
+-- log.entries.read_changes(whole=False)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = ?) THEN ?
+ELSE -1 END
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY deltas.seq
 
 -- log.entries.read_entries(end=first, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
@@ -2749,35 +2789,6 @@ ORDER BY deltas.seq DESC
 LIMIT ?
 OFFSET ?
 
--- log.entries.read_news(whole=True)
-SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.log_id = threads.log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq >= CASE
-WHEN (threads.epoch = ?) THEN ?
-ELSE -1 END
-WHERE threads.log_id = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-ORDER BY deltas.seq
-
--- log.entries.read_news(whole=False)
-SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.log_id = threads.log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq >= CASE
-WHEN (threads.epoch = ?) THEN ?
-ELSE -1 END
-WHERE threads.log_id = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-ORDER BY deltas.seq
-
 -- log.entries.read_version()
 SELECT threads.version
 FROM threads
@@ -2786,23 +2797,12 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 
--- log.entries.remove_entries(which=all)
-DELETE FROM deltas
+-- log.entries.update_entry()
+UPDATE deltas
+SET codec=?, checksum=?, search_text=?, payload=?
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
-
--- log.entries.remove_entries(which=beyond)
-DELETE FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.kind IN ('entry')
-AND deltas.seq > ?
-
--- log.entries.remove_entries(which=between)
-DELETE FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.kind IN ('entry')
-AND deltas.seq >= ?
-AND deltas.seq <= ?
+AND deltas.seq = ?
 
 -- log.heads.allot(purpose=checkpoint, condition=any, based=True, parent=True)
 UPDATE threads
@@ -3083,7 +3083,7 @@ SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), epoch=(threa
 WHERE threads.log_id = ?
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
--- log.heads.allot_or_begin(purpose=checkpoint, condition=any)
+-- log.heads.allot_or_create(purpose=checkpoint, condition=any)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (?, ?, ?, ?, (? + 1), ?, CASE
@@ -3107,7 +3107,7 @@ AND threads.thread_id = excluded.thread_id
 AND threads.namespace = excluded.namespace
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
--- log.heads.allot_or_begin(purpose=checkpoint, condition=none)
+-- log.heads.allot_or_create(purpose=checkpoint, condition=none)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (?, ?, ?, ?, (? + 1), ?, CASE
@@ -3132,7 +3132,7 @@ AND threads.thread_id = excluded.thread_id
 AND threads.namespace = excluded.namespace
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
--- log.heads.allot_or_begin(purpose=checkpoint, condition=alive)
+-- log.heads.allot_or_create(purpose=checkpoint, condition=alive)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (?, ?, ?, ?, (? + 1), ?, CASE
@@ -3157,7 +3157,7 @@ AND threads.thread_id = excluded.thread_id
 AND threads.namespace = excluded.namespace
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
--- log.heads.allot_or_begin(purpose=entries, condition=any)
+-- log.heads.allot_or_create(purpose=entries, condition=any)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (?, ?, ?, ?, (? + 1), ?, ?, ?, NULL, ?, ?, ?, ?, ?)
@@ -3174,7 +3174,7 @@ AND threads.thread_id = excluded.thread_id
 AND threads.namespace = excluded.namespace
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
--- log.heads.allot_or_begin(purpose=entries, condition=none)
+-- log.heads.allot_or_create(purpose=entries, condition=none)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (?, ?, ?, ?, (? + 1), ?, ?, ?, NULL, ?, ?, ?, ?, ?)
@@ -3192,7 +3192,7 @@ AND threads.thread_id = excluded.thread_id
 AND threads.namespace = excluded.namespace
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
--- log.heads.allot_or_begin(purpose=write, condition=any)
+-- log.heads.allot_or_create(purpose=write, condition=any)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (?, ?, ?, ?, (? + 1), ?, ?, ?, NULL, ?, ?, ?, ?, ?)
@@ -3231,15 +3231,6 @@ SELECT DISTINCT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
 ORDER BY threads.thread_id
-
--- log.listing.list_below()
-SELECT threads.namespace, threads.head_id, threads.deleted_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND threads.thread_id = ?
-ORDER BY threads.namespace
 
 -- log.listing.list_entry_logs(scope=tenant)
 SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
@@ -3425,6 +3416,28 @@ AND (EXISTS (
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT ?
 OFFSET ?
+
+-- log.listing.list_last_writes()
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.thread_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.thread_id AS thread_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS thread_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.thread_id
+  FROM listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
@@ -3822,34 +3835,21 @@ ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, thr
 LIMIT ?
 OFFSET ?
 
+-- log.listing.list_logs_below()
+SELECT threads.namespace, threads.head_id, threads.deleted_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+ORDER BY threads.namespace
+
 -- log.listing.list_logs_of_thread()
 SELECT threads.namespace, threads.deleted_at
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 ORDER BY threads.namespace
-
--- log.listing.list_named()
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.thread_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.thread_id AS thread_id
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS thread_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.thread_id
-  FROM listed)
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_namespaces(of=checkpoints, scope=tenant)
 SELECT DISTINCT threads.namespace
@@ -3901,7 +3901,7 @@ AND (EXISTS (
 AND threads.thread_id = ?
 ORDER BY threads.namespace
 
--- log.listing.list_old(after=True)
+-- log.listing.list_threads_older(after=True)
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
@@ -3920,7 +3920,7 @@ ORDER BY threads.thread_id
 LIMIT ?
 OFFSET ?
 
--- log.listing.list_old(after=False)
+-- log.listing.list_threads_older(after=False)
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
@@ -3970,7 +3970,7 @@ AND deltas.entry_key < ?
 AND deltas.label = ?
 ORDER BY deltas.seq
 
--- log.pending_writes.read_writes_listed()
+-- log.pending_writes.read_writes_of_checkpoints()
 WITH listed AS MATERIALIZED (
   SELECT each_listed.label AS label, each_listed.low AS low, each_listed.high AS high
   FROM (

@@ -73,9 +73,9 @@ from memalchemy.log import (
     delete_thread,
     pending_writes,
 )
-from memalchemy.log.listing import ThreadIds, list_below, list_logs_of_thread, logs
-from memalchemy.log.scan import PAGE, ask, scan
-from memalchemy.log.tables import key_range
+from memalchemy.log.listing import ThreadListing, list_logs_below, list_logs_of_thread, read_logs
+from memalchemy.log.scan import PAGE, run_query, scan
+from memalchemy.log.tables import write_key_range
 from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.search.text import find_checkpoints
@@ -352,7 +352,7 @@ class Checkpointer:
         log, limit = self._log(thread_id), check_limit(limit)
         statement = listing.list_names(self.db.dialect, before=False)
         binds = log.binds() | {"p_limit": limit}
-        rows = await ask(self.db, statement, binds, connection, stale=True)
+        rows = await run_query(self.db, statement, binds, connection, replica_ok=True)
         return [row.checkpoint_id for row in rows]
 
     async def history(
@@ -414,7 +414,7 @@ class Checkpointer:
             lambda last: {"p_before": last.seq},
             connection,
             size=PAGE if limit is None else min(limit, PAGE),
-            stale=True,
+            replica_ok=True,
         )
 
     def _by_id(
@@ -500,7 +500,7 @@ class Checkpointer:
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``. *offset*
         leaves out as many of the first; a thread that is saved meanwhile moves to the front.
         """
-        found = ThreadIds(self.db, self._path, "checkpoints", pattern)
+        found = ThreadListing(self.db, self._path, "checkpoints", pattern)
         limit, offset = check_limit(limit), check_limit(offset, "offset")
         return (await found.first(limit + offset, connection))[offset:]
 
@@ -508,7 +508,7 @@ class Checkpointer:
         self, pattern: str = "*", *, connection: HostConnection | None = None
     ) -> int:
         """How many threads with a checkpoint there are, whose ids match the glob."""
-        found = ThreadIds(self.db, self._path, "checkpoints", pattern)
+        found = ThreadListing(self.db, self._path, "checkpoints", pattern)
         return await found.count(connection)
 
     async def list_logs(
@@ -526,7 +526,7 @@ class Checkpointer:
         log is a thread in one namespace: this one's, with *below* also those under it. Under the
         root lie all: those of frameworks, conversations, event logs.
         """
-        return await logs(
+        return await read_logs(
             self.db,
             self._path,
             None if thread_id is None else check_thread_id(thread_id),
@@ -541,7 +541,7 @@ class Checkpointer:
     ) -> list[tuple[str, ...]]:
         """This namespace and those below it that the thread has a checkpoint in."""
         binds = self._reaching() | {"k_thread_id": check_thread_id(thread_id)}
-        rows = await ask(self.db, list_below(self.db.dialect), binds, connection)
+        rows = await run_query(self.db, list_logs_below(self.db.dialect), binds, connection)
         return [
             decode_namespace(row.namespace)
             for row in rows
@@ -556,7 +556,9 @@ class Checkpointer:
         there is nothing), full_checkpoints, delta_checkpoints.
         """
         binds = self._log(thread_id).binds()
-        rows = await ask(self.db, listing.measure(self.db.dialect), binds, connection, stale=True)
+        rows = await run_query(
+            self.db, listing.measure(self.db.dialect), binds, connection, replica_ok=True
+        )
         count, raw, stored, full = tuple(rows[0])
         return {
             "total_checkpoints": count,
@@ -644,7 +646,7 @@ class Checkpointer:
         wanted = Filter.parse({"$value": {_pointer(path): {"$eq": value}}})
         assert wanted is not None
         found: list[dict[str, Any]] = []
-        threads = ThreadIds(self.db, self._path, "checkpoints", "*")
+        threads = ThreadListing(self.db, self._path, "checkpoints", "*")
         with operation("checkpoint.search", tenant=self.db.tenant):
             async with aclosing(threads.pages(connection)) as pages:
                 async for rows in pages:
@@ -790,8 +792,10 @@ class Checkpointer:
         """What was written for the step after a checkpoint, by (task_path, task_id, index)."""
         log = self._log(thread_id)
         check_name(checkpoint_id, "checkpoint_id")
-        binds = log.binds() | {"p_checkpoint_id": checkpoint_id} | key_range(checkpoint_id)
-        rows = await ask(self.db, pending_writes.read_writes(self.db.dialect), binds, connection)
+        binds = log.binds() | {"p_checkpoint_id": checkpoint_id} | write_key_range(checkpoint_id)
+        rows = await run_query(
+            self.db, pending_writes.read_writes(self.db.dialect), binds, connection
+        )
         return load.decode_writes(rows, self.db.keyring)
 
     async def snapshot(
@@ -855,10 +859,12 @@ class Checkpointer:
             rows: list[Any] = []
             writes: list[Any] = []
             for listed in d.statements.list_batches("p_keys", [(encode_id(one),) for one in some]):
-                rows += await ask(self.db, load.read_states(d), log.binds() | listed, connection)
-            statement = pending_writes.read_writes_listed(d)
-            for listed in pending_writes.listed_ranges(d, some):
-                writes += await ask(self.db, statement, log.binds() | listed, connection)
+                rows += await run_query(
+                    self.db, load.read_states(d), log.binds() | listed, connection
+                )
+            statement = pending_writes.read_writes_of_checkpoints(d)
+            for listed in pending_writes.bind_write_keys(d, some):
+                writes += await run_query(self.db, statement, log.binds() | listed, connection)
             decode = partial(load.decode_snapshots, rows, writes, self.db.keyring)
             found = await off_loop(sum(len(row.payload) for row in rows), decode)
             for one in some:
@@ -891,7 +897,7 @@ class Checkpointer:
         ids = [(encode_id(check_name(one, "run_id")),) for one in given]
         for listed in d.statements.list_batches("p_keys", ids):
             binds = self._reaching() | listed
-            for row in await ask(self.db, listing.list_runs(d), binds, connection):
+            for row in await run_query(self.db, listing.list_runs(d), binds, connection):
                 log = row.thread_id, decode_namespace(row.namespace)
                 found.setdefault(log, []).append(row.checkpoint_id)
         return found
@@ -1036,7 +1042,7 @@ class Checkpointer:
             self.db,
             self._cache,
             within,
-            {"p_now": now, "p_cutoff": cutoff, "p_buried": now - TOMBSTONE_LIFE},
+            {"p_now": now, "p_cutoff": cutoff, "p_tombstone_cutoff": now - TOMBSTONE_LIFE},
             scope=scope,
             which="stale",
             wait=False,
@@ -1196,7 +1202,7 @@ class Checkpointer:
     def _scope(self, thread_id: str | None, all_namespaces: bool) -> tuple[str, dict[str, Any]]:
         """The logs that an operation goes through, as `bulk_delete` names them."""
         if thread_id is not None:
-            return "thread" if all_namespaces else "log", self._log(thread_id).names()
+            return "thread" if all_namespaces else "log", self._log(thread_id).head_binds()
         return "tenant" if all_namespaces else "namespace", self._reaching(below=False)
 
     def _delete_logs(self, log: Log, scope: str, now: datetime) -> Program[bool]:
@@ -1205,7 +1211,7 @@ class Checkpointer:
             return (yield from delete_thread(d, log, now))
         if scope == "own":
             return (yield from delete_log(d, log, now))
-        rows = yield list_below(d), self._reaching() | {"k_thread_id": log.thread_id}
+        rows = yield list_logs_below(d), self._reaching() | {"k_thread_id": log.thread_id}
         there = False
         for row in rows:
             there |= yield from delete_log(d, log._replace(namespace=row.namespace), now)
@@ -1215,7 +1221,7 @@ class Checkpointer:
         d = self.db.dialect
         if scope == "own":
             return (yield from copy_log(d, source, target, now))
-        listed = list_logs_of_thread if scope == "all" else list_below
+        listed = list_logs_of_thread if scope == "all" else list_logs_below
         rows = yield listed(d), self._reaching() | {"k_thread_id": source.thread_id}
         copied = False
         for path in [row.namespace for row in rows if row.deleted_at is None]:
@@ -1235,7 +1241,7 @@ class Checkpointer:
         else:
             statement = listing.read_name(d)
             binds |= {"p_checkpoint_id": checkpoint_id}
-        rows = await ask(self.db, statement, binds, connection)
+        rows = await run_query(self.db, statement, binds, connection)
         return listing.info(rows[0]) if rows else None
 
     async def _needed(
@@ -1254,7 +1260,7 @@ class Checkpointer:
         binds: Mapping[str, Any] = {},
     ) -> list[dict[str, Any]]:
         given = self._reaching(below=False) | {"p_limit": check_limit(limit), **binds}
-        rows = await ask(self.db, statement, given, connection, stale=True)
+        rows = await run_query(self.db, statement, given, connection, replica_ok=True)
         return [listing.info(row).as_dict() for row in rows]
 
     async def _newest_if(

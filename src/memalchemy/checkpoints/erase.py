@@ -22,7 +22,7 @@ from memalchemy.keys import encode_namespace
 from memalchemy.log import Log, remove_log
 from memalchemy.log.entries import is_entry
 from memalchemy.log.listing import list_logs_of_thread
-from memalchemy.log.scan import ask, scan
+from memalchemy.log.scan import run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.metadata import check_metadata, kind_of
@@ -93,7 +93,7 @@ async def selected_threads(
     for key, value in check_metadata(metadata).items():
         kind = kind_of(value)
         binds = d.statements.json_equals_binds(key, value, kind) | {"k_tenant": db.tenant}
-        rows = await ask(db, listing.threads_by_metadata(d, kind=kind), binds, connection)
+        rows = await run_query(db, listing.threads_by_metadata(d, kind=kind), binds, connection)
         found.append({row.thread_id for row in rows})
     return sorted(set.intersection(*found))
 

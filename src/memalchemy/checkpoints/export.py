@@ -18,9 +18,9 @@ from memalchemy.codec.values import decode_value, jsonable
 from memalchemy.database import READ, Database, HostConnection
 from memalchemy.keys import decode_namespace
 from memalchemy.log import Log
-from memalchemy.log.entries import EVERYTHING, read_entries
+from memalchemy.log.entries import MAX_POSITION, read_entries
 from memalchemy.log.listing import all_threads, list_logs_of_thread
-from memalchemy.log.scan import ask, scan
+from memalchemy.log.scan import run_query, scan
 
 Record = dict[str, Any]
 
@@ -45,7 +45,7 @@ async def records(
         paths = [namespace]
         if namespace is None:
             binds = {"k_tenant": db.tenant, "k_thread_id": thread_id}
-            logs = await ask(db, list_logs_of_thread(d), binds, connection)
+            logs = await run_query(db, list_logs_of_thread(d), binds, connection)
             paths = [row.namespace for row in logs]
         for path in paths:
             assert path is not None
@@ -60,14 +60,14 @@ async def _checkpoints(
     db: Database, log: Log, connection: HostConnection | None
 ) -> AsyncIterator[Record]:
     d = db.dialect
-    for name in await ask(db, rewrite.list_in_order(d), log.binds(), connection):
+    for name in await run_query(db, rewrite.list_in_order(d), log.binds(), connection):
         tip = await db.run(
             partial(load_chain, d, log, name.checkpoint_id, _BEFORE_ANY_EXPIRY),
             READ,
             connection=connection,
         )
         binds = {"p_checkpoint_id": name.checkpoint_id, "p_now": _BEFORE_ANY_EXPIRY}
-        rows = await ask(db, listing.read_name(d), log.binds() | binds, connection)
+        rows = await run_query(db, listing.read_name(d), log.binds() | binds, connection)
         if tip is None or not rows:
             continue  # deleted meanwhile
         parts = rebuild_checkpoint(log.thread_id, tip, db.keyring).parts()
@@ -82,7 +82,7 @@ async def _entries(
     db: Database, log: Log, connection: HostConnection | None
 ) -> AsyncIterator[Record]:
     place = {"tenant": log.tenant, "namespace": list(decode_namespace(log.namespace))}
-    binds = {"p_now": _BEFORE_ANY_EXPIRY, "p_after": -1, "p_before": EVERYTHING}
+    binds = {"p_now": _BEFORE_ANY_EXPIRY, "p_after": -1, "p_before": MAX_POSITION}
     pages = scan(
         db,
         lambda _: read_entries(db.dialect, end="first", timed=False),

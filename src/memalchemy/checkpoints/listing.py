@@ -13,10 +13,10 @@ from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
     THREADS,
+    constants,
     live,
     of_log,
     same_log,
-    words,
 )
 from memalchemy.statements import beyond, statement
 
@@ -139,7 +139,7 @@ def threads_by_metadata(dialect: Dialect, kind: str) -> Executable:
 @statement()
 def measure(dialect: Dialect) -> Executable:
     """Sizes of a log's named checkpoints."""
-    snapshots = case((DELTAS.c.kind.in_(words("snapshot")), 1), else_=0)
+    snapshots = case((DELTAS.c.kind.in_(constants("snapshot")), 1), else_=0)
     return (
         select(
             func.count(),

@@ -24,11 +24,11 @@ from memalchemy.log.tables import (
     DELTAS,
     STATES,
     THREADS,
-    key_range,
+    constants,
     live,
     of_log,
     same_log,
-    words,
+    write_key_range,
 )
 from memalchemy.statements import Program, statement
 
@@ -209,7 +209,7 @@ def load_snapshot(
     which = {"position": "newest", "id": "highest"}[newest_by]
     if checkpoint_id is not None:
         which = "named"
-        values |= key_range(checkpoint_id)
+        values |= write_key_range(checkpoint_id)
     rows = yield read_snapshot(dialect, which=which), values
     states = [row for row in rows if row.overwrites == WRITES_OF_A_STATE]
     if not states:
@@ -294,7 +294,7 @@ def read_states(dialect: Dialect) -> Executable:
         .outerjoin(parent, above)
         .where(
             of_log(DELTAS),
-            DELTAS.c.kind.in_(words(*STATES)),
+            DELTAS.c.kind.in_(constants(*STATES)),
             DELTAS.c.seq.in_(select(needed.c.seq)),
         )
         .order_by(DELTAS.c.seq)

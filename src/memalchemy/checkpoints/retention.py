@@ -20,7 +20,7 @@ from memalchemy.contracts import Progress, Retention, to_timedelta
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
 from memalchemy.events import Event
 from memalchemy.log import Log, bulk_delete
-from memalchemy.log.scan import ask, scan
+from memalchemy.log.scan import run_query, scan
 from memalchemy.statements import Program
 
 PAUSES = (0.05, 0.2, 0.5, 1.0)
@@ -65,12 +65,12 @@ class RetentionRun:
         self.event, self.tell = event, progress or (lambda _: None)
         self.now = Progress(0, 0)
         if progress is not None:
-            rows = await self._ask(
+            rows = await self._query(
                 bulk_delete.count_logs(self.db.dialect, which=self.which, scope=self.scope),
                 self.within,
             )
             self.now = replace(self.now, total=int(rows[0][0]))
-        busy: list[bulk_delete.Found] = []
+        busy: list[bulk_delete.RemovableLog] = []
         async for seen, found in self._pages():
             if dry_run:
                 self._tell(removed=sum(one.going for one in found))
@@ -83,7 +83,7 @@ class RetentionRun:
         event.details |= {"removed": self.now.removed, "busy": len(busy), "dry_run": dry_run}
         return self.now.removed
 
-    async def _pages(self) -> AsyncIterator[tuple[int, list[bulk_delete.Found]]]:
+    async def _pages(self) -> AsyncIterator[tuple[int, list[bulk_delete.RemovableLog]]]:
         """Page by page: how many logs were looked at, and those that have something to go."""
         d = self.db.dialect
         page = bulk_delete.list_prunable if self.which == "live" else bulk_delete.list_stale
@@ -93,31 +93,35 @@ class RetentionRun:
             self.values | self.within,
             ("thread_id", "namespace"),
             self.connection,
-            size=bulk_delete.LOGS,
+            size=bulk_delete.MAX_LOGS,
             event=self.event,
         )
         async for rows in pages:
             yield len(rows), [found for row in rows if (found := self._found(row)) is not None]
 
-    def _found(self, row: Any) -> bulk_delete.Found | None:
+    def _found(self, row: Any) -> bulk_delete.RemovableLog | None:
         log = Log(self.db.tenant, row.thread_id, row.namespace)
         if self.which == "stale":
-            return bulk_delete.Found(log, row.next_seq, row.going)
+            return bulk_delete.RemovableLog(log, row.next_seq, row.going)
         return (
-            bulk_delete.Found(log, row.names, int(row.going)) if row.going or row.needless else None
+            bulk_delete.RemovableLog(log, row.names, int(row.going))
+            if row.going or row.needless
+            else None
         )
 
-    async def _remove(self, batch: list[bulk_delete.Found]) -> list[bulk_delete.Found]:
+    async def _remove(
+        self, batch: list[bulk_delete.RemovableLog]
+    ) -> list[bulk_delete.RemovableLog]:
         """Remove what is to go from *batch*; those of it that were not free."""
         d = self.db.dialect
         logs = [one.log for one in batch]
         free: set[Log] = set()
         while logs:
-            program: Callable[[], Program[bulk_delete.Removed]]
+            program: Callable[[], Program[bulk_delete.BatchResult]]
             if self.which == "live":
-                program = partial(bulk_delete.prune_listed, d, logs, self.values, wait=self.wait)
+                program = partial(bulk_delete.prune_batch, d, logs, self.values, wait=self.wait)
             else:
-                program = partial(bulk_delete.remove_listed, d, logs, self.values, wait=False)
+                program = partial(bulk_delete.remove_batch, d, logs, self.values, wait=False)
             done = await self.db.run(
                 program, WRITE_ROWS, connection=self.connection, event=self.event
             )
@@ -128,7 +132,7 @@ class RetentionRun:
             logs = done.logs if done.more else []
         return [one for one in batch if one.log not in free]
 
-    async def _again(self, busy: list[bulk_delete.Found]) -> list[bulk_delete.Found]:
+    async def _again(self, busy: list[bulk_delete.RemovableLog]) -> list[bulk_delete.RemovableLog]:
         """Try logs again that were passed over; those that never were free."""
         for pause in PAUSES:
             busy = await self._still_there(busy)
@@ -136,18 +140,20 @@ class RetentionRun:
                 break
             self._tell(busy=len(busy))
             await asyncio.sleep(pause)
-            left: list[bulk_delete.Found] = []
+            left: list[bulk_delete.RemovableLog] = []
             for batch in bulk_delete.batches(busy):
                 left += await self._remove(batch)
             busy = left
         return await self._still_there(busy)
 
-    async def _still_there(self, busy: list[bulk_delete.Found]) -> list[bulk_delete.Found]:
+    async def _still_there(
+        self, busy: list[bulk_delete.RemovableLog]
+    ) -> list[bulk_delete.RemovableLog]:
         """Those that somebody writes to, and not those that somebody has deleted meanwhile."""
         there: set[Log] = set()
         for batch in bulk_delete.batches(busy):
             binds = bulk_delete.batch_binds(self.db.dialect, [one.log for one in batch])
-            rows = await self._ask(bulk_delete.find_listed(self.db.dialect), binds)
+            rows = await self._query(bulk_delete.read_batch(self.db.dialect), binds)
             there.update(
                 Log(self.db.tenant, row.thread_id, row.namespace)
                 for row in rows
@@ -155,9 +161,9 @@ class RetentionRun:
             )
         return [one for one in busy if one.log in there]
 
-    async def _ask(self, statement: Any, binds: dict[str, Any]) -> Any:
+    async def _query(self, statement: Any, binds: dict[str, Any]) -> Any:
         values = self.values | binds
-        return await ask(self.db, statement, values, self.connection, event=self.event)
+        return await run_query(self.db, statement, values, self.connection, event=self.event)
 
     def _tell(self, *, done: int = 0, removed: int = 0, busy: int | None = None) -> None:
         now = self.now

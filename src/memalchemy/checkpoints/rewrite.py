@@ -11,7 +11,7 @@ from memalchemy.checkpoints.skip_deltas import Draft, Tip, encode, rebuild
 from memalchemy.codec.encryption import Keyring
 from memalchemy.dialects import Dialect
 from memalchemy.log import Log, lock_log, sweep_locked
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, binds, of_log
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, column_binds, of_log
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.statements import Program, statement
 
@@ -35,7 +35,7 @@ def rewrite_delta(dialect: Dialect) -> Executable:
     return (
         update(DELTAS)
         .where(of_log(DELTAS), DELTAS.c.seq == bindparam("p_seq"))
-        .values(binds(DELTAS, _REWRITTEN))
+        .values(column_binds(DELTAS, _REWRITTEN))
     )
 
 
@@ -45,7 +45,7 @@ def rewrite_size(dialect: Dialect) -> Executable:
     return (
         update(CHECKPOINTS)
         .where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq == bindparam("p_seq"))
-        .values(binds(CHECKPOINTS, ["stored_size"]))
+        .values(column_binds(CHECKPOINTS, ["stored_size"]))
     )
 
 

@@ -53,12 +53,12 @@ from memalchemy.log import (
     new_epoch,
     read_head,
     remove_log,
-    second_of,
     sweep,
+    truncate_to_second,
 )
 from memalchemy.log.append import append_write
 from memalchemy.log.copy import read_position
-from memalchemy.log.pending_writes import make_room, new_key
+from memalchemy.log.pending_writes import new_key, remove_expired_log
 from memalchemy.log.tables import CHECKPOINTS, THREADS, of_log, same_log
 from memalchemy.statements import Program, statement
 
@@ -288,14 +288,14 @@ class Saver:
         self, request: Request, draft: Draft, words: str | None
     ) -> BatchedRow[Position | None]:
         """Return the row of a save without conditions, which may share a statement with others."""
-        first = "begin" if draft.base_seq is None else "based"
+        mode = "create" if draft.base_seq is None else "unchanged"
         return BatchedRow(
             self._row(request, draft, words),
             size=len(draft.stored.payload),
-            family=first,
+            family=mode,
             sequence=request.log,
             key=(request.log, request.checkpoint_id),
-            program=partial(append_checkpoints, self.db.dialect, first=first),
+            program=partial(append_checkpoints, self.db.dialect, mode=mode),
         )
 
     async def _tip(
@@ -383,13 +383,15 @@ class Saver:
         needs_thread = (
             request.parent_id is not None or request.rests_on is not None or expected == "newest"
         )
-        first = "based" if draft.base_seq is not None else "allot" if needs_thread else "begin"
-        if first == "begin" and expected == "any" and isinstance(request.lineage, str):
+        mode = (
+            "unchanged" if draft.base_seq is not None else "existing" if needs_thread else "create"
+        )
+        if mode == "create" and expected == "any" and isinstance(request.lineage, str):
             expected = "alive"
         return append_checkpoint(
             self.db.dialect,
             self._row(request, draft, words),
-            first=first,
+            mode=mode,
             condition=expected,
             retain=self.retention is not None,
             needs_parent=request.lineage is UNSET or request.rests_on is not None,
@@ -400,9 +402,9 @@ class Saver:
         if request.lineage is not UNSET:
             # Its own id says that it has none: without any it would be given the newest.
             parent_id = request.checkpoint_id if request.lineage is None else request.lineage
-        row = request.log.names() | {
+        row = request.log.head_binds() | {
             "p_now": request.now,
-            "p_active_at": second_of(request.now),
+            "p_active_at": truncate_to_second(request.now),
             "p_count": 1,
             "p_expires_at": request.expires_at,
             "p_epoch": new_epoch() if draft.epoch is None else draft.epoch,
@@ -574,9 +576,9 @@ async def put_writes(
     stored = db.keyring.encrypt(WRITES_CODEC, checksum, payload)
     event.payload_bytes = len(stored.payload)
     now = datetime.now(UTC)
-    row = log.names() | {
+    row = log.head_binds() | {
         "p_now": now,
-        "p_active_at": second_of(now),
+        "p_active_at": truncate_to_second(now),
         "p_count": 1,
         "p_checkpoint_id": None,
         "p_made_at": made_at,
@@ -607,5 +609,8 @@ async def put_writes(
         if done:
             return
         await db.run(
-            partial(make_room, db.dialect, log, row), WRITE, connection=connection, event=event
+            partial(remove_expired_log, db.dialect, log, row),
+            WRITE,
+            connection=connection,
+            event=event,
         )

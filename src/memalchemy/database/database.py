@@ -121,7 +121,7 @@ class Database:
         )
         self._backend = open_(url)
         self._replica = None if read_url is None else Replica(open_(read_url), self._backend)
-        self._reads_stale: Literal["some", "none", "all"] = "some"
+        self._replica_reads: Literal["some", "none", "all"] = "some"
         self._fallback = True
 
     @property
@@ -154,7 +154,7 @@ class Database:
     @property
     def read_only(self) -> bool:
         """Whether it refuses every write, as `replica` gives it."""
-        return self._reads_stale == "all"
+        return self._replica_reads == "all"
 
     @property
     def holds_writer(self) -> bool:
@@ -190,18 +190,18 @@ class Database:
         so that code can be the same where there is no replica.
         """
         other = copy(self)
-        other._reads_stale, other._fallback = "all", fallback
+        other._replica_reads, other._fallback = "all", fallback
         return other
 
     def primary(self) -> Database:
         """The same database, with every read on the primary: it reads its own writes."""
         other = copy(self)
-        other._reads_stale = "none"
+        other._replica_reads = "none"
         return other
 
     def __repr__(self) -> str:
         copy_ = "" if self._replica is None else f", read_url={self._replica.backend.display!r}"
-        view = {"some": "", "none": ".primary()", "all": ".replica()"}[self._reads_stale]
+        view = {"some": "", "none": ".primary()", "all": ".replica()"}[self._replica_reads]
         return f"Database({self._backend.display!r}{copy_}, tenant={self.tenant!r}){view}"
 
     async def __aenter__(self) -> Database:
@@ -396,7 +396,7 @@ class Database:
         self._key_registry.forget()
 
     def _reads_replica(self, intent: Intent) -> bool:
-        return self.read_only or (intent.replica_ok and self._reads_stale == "some")
+        return self.read_only or (intent.replica_ok and self._replica_reads == "some")
 
     def check_writable(self) -> None:
         """Raise `CapabilityMissing` on a `replica`, before a program finds out."""

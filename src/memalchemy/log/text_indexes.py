@@ -1,4 +1,4 @@
-"""Text indexes: ridding them of the words of rows that are gone."""
+"""Purge the text indexes: remove the words of rows that are gone."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from memalchemy.statements import Program, statement
 
 @statement(index=tuple(TEXT_INDEXES))
 def purge(dialect: Dialect, index: str) -> Executable | None:
-    """Rid a text index of the words of rows that are gone."""
+    """Remove the words of deleted rows from a text index."""
     return dialect.text.purge(index)
 
 
 def purge_all(dialect: Dialect) -> Program[None]:
-    """Rid all text indexes of them, where deleting a row leaves its words in the index."""
+    """Remove the words of deleted rows from all text indexes, where deleting leaves them there."""
     for index in TEXT_INDEXES:
         if dialect.text.purge(index) is not None:
             yield purge(dialect, index=index), None

@@ -46,7 +46,7 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt, NotEncrypted, UniqueViolation
 from memalchemy.events import operation
 from memalchemy.log import Log, lock_log, remove_log
-from memalchemy.log.scan import Page, ask, batches, scan
+from memalchemy.log.scan import Page, batches, run_query, scan
 from memalchemy.log.tables import NAMES, THREADS, of_log
 from memalchemy.maintenance.log_positions import (
     BEFORE_ALL,
@@ -222,7 +222,7 @@ class DatabaseCopy:
         counts = []
         for table in ("threads", "store_items"):
             statement = count_rows(self.source.dialect, table=table, scope=self._scope)
-            counts.append((await ask(self.source, statement, self._binds))[0][0])
+            counts.append((await run_query(self.source, statement, self._binds))[0][0])
         self._tell(logs=counts[0], items=counts[1])
 
     async def _compare_all(self) -> None:
@@ -257,7 +257,7 @@ class DatabaseCopy:
     async def _register_keys(self) -> None:
         """Register the source's keys on the target, before it has a row that needs them."""
         source, target = [
-            await ask(db, read_registered_keys(db.dialect, scope=self._scope), self._binds)
+            await run_query(db, read_registered_keys(db.dialect, scope=self._scope), self._binds)
             for db in (self.source, self.target)
         ]
         self._plaintext_refused = {row.tenant for row in target} - {row.tenant for row in source}
@@ -303,7 +303,7 @@ class DatabaseCopy:
         """Compare a log with the target; in a transaction the log is locked there first."""
         log = _log(head)
         if transaction is not None:
-            await ask(self.target, lock_log(self.target.dialect), log.binds(), transaction)
+            await run_query(self.target, lock_log(self.target.dialect), log.binds(), transaction)
         there = await self._read_head(log, transaction)
         if there is None:
             return OnTarget.NOTHING
@@ -325,7 +325,7 @@ class DatabaseCopy:
             async for page in scan_positions(self.source, log, table, snapshot):
                 # The sizes are compared first: the rows of the target are not larger than these.
                 binds = log.binds() | {"p_after": after, "p_limit": len(page)}
-                there = await ask(self.target, positions, binds, transaction)
+                there = await run_query(self.target, positions, binds, transaction)
                 if [tuple(row) for row in page] != [tuple(row) for row in there]:
                     return False
                 for batch in _batches(page):
@@ -338,7 +338,7 @@ class DatabaseCopy:
                         return False
                     after = until
             binds = log.binds() | {"p_after": after, "p_limit": 1}
-            if await ask(self.target, positions, binds, transaction):
+            if await run_query(self.target, positions, binds, transaction):
                 return False
         return True
 
@@ -383,7 +383,7 @@ class DatabaseCopy:
     async def _read_head(self, log: Log, transaction: AsyncConnection | None) -> Values | None:
         """Read the head of a log on the target."""
         statement = read_head(self.target.dialect)
-        rows = _values(await ask(self.target, statement, log.binds(), transaction))
+        rows = _values(await run_query(self.target, statement, log.binds(), transaction))
         return rows[0] if rows else None
 
     async def _read_rows(
@@ -391,7 +391,7 @@ class DatabaseCopy:
     ) -> list[Values]:
         """Read the rows of a log behind one position, up to another."""
         binds = log.binds() | {"p_after": after, "p_until": until}
-        return _values(await ask(db, read_rows(db.dialect, table=table), binds, connection))
+        return _values(await run_query(db, read_rows(db.dialect, table=table), binds, connection))
 
     # --- Items -------------------------------------------------------------------------------
 
@@ -430,11 +430,11 @@ class DatabaseCopy:
 
     async def _read_item(self, db: Database, key: Values, connection: Any) -> Item:
         binds = _item_binds(key)
-        items = _values(await ask(db, read_item(db.dialect), binds, connection))
+        items = _values(await run_query(db, read_item(db.dialect), binds, connection))
         if not items:
             return [], []
         statement = read_embeddings(db.dialect, native=self._native_vectors[db])
-        vectors = _values(await ask(db, statement, binds, connection))
+        vectors = _values(await run_query(db, statement, binds, connection))
         return items, [dict(row) | {"vector": vector_bytes(row["vector"])} for row in vectors]
 
     async def _insert_vectors(

@@ -32,7 +32,7 @@ def scan_positions(
     """Yield pages of the positions of a log in a table, with the bytes ``stored`` at each.
 
     Args:
-        connection, identified_by: see `memalchemy.log.scan.ask`.
+        connection, identified_by: see `memalchemy.log.scan.run_query`.
     """
     return scan(
         db,

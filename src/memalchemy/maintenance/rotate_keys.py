@@ -51,7 +51,7 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt, KeyMissing
 from memalchemy.events import Event, operation
 from memalchemy.keys import decode_namespace
-from memalchemy.log.scan import ask, batches, scan
+from memalchemy.log.scan import batches, run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.search.scope import (
@@ -324,7 +324,7 @@ class KeyRotation:
         for table in TABLES:
             statement = count_rows(self.db.dialect, table=table, scope=self._scope)
             by_key = counts.rows if table == "deltas" else counts.items
-            for row in await ask(self.db, statement, self._binds, event=self.event):
+            for row in await run_query(self.db, statement, self._binds, event=self.event):
                 by_key[_leading(row)] += row.number
                 if self._is_due(row):
                     counts.due += row.number
@@ -337,7 +337,7 @@ class KeyRotation:
         if self.db.keyring.is_readable("vectors"):
             return 0
         statement = count_vectors(self.db.dialect, scope=self._scope)
-        rows = await ask(self.db, statement, self._binds, event=self.event)
+        rows = await run_query(self.db, statement, self._binds, event=self.event)
         return int(rows[0][0])
 
     def _is_due(self, row: Any) -> bool:
@@ -419,7 +419,7 @@ class KeyRotation:
             of_this_log = {"k_log_id": log_id}
             binds = of_this_log | {"p_low": min(listed), "p_high": max(listed)}
             statement = read_payloads(self.db.dialect)
-            for row in await ask(self.db, statement, binds, event=self.event):
+            for row in await run_query(self.db, statement, binds, event=self.event):
                 if row.seq in listed:
                     sealed = StoredPayload(row.codec, row.checksum, bytes(row.payload))
                     key = of_this_log | {"p_seq": row.seq}
@@ -434,7 +434,7 @@ class KeyRotation:
             listed = {(row.namespace, row.key): row for row in rows}
             for binds in key_lists(d, listed):
                 binds = {"k_tenant": tenant} | binds
-                for row in await ask(self.db, read_values(d), binds, event=self.event):
+                for row in await run_query(self.db, read_values(d), binds, event=self.event):
                     sealed = StoredPayload(row.codec, row.checksum, bytes(row.value))
                     key = {"k_tenant": tenant, "k_namespace": row.namespace, "k_key": row.key}
                     key["p_version"] = row.version
@@ -535,7 +535,7 @@ class KeyRotation:
 
     async def _registered_keys(self) -> Sequence[Any]:
         statement = read_registered_keys(self.db.dialect, scope=self._scope)
-        return await ask(self.db, statement, self._binds, event=self.event)
+        return await run_query(self.db, statement, self._binds, event=self.event)
 
     # --- Report ------------------------------------------------------------------------------
 

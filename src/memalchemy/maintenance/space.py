@@ -32,9 +32,9 @@ from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.errors import CapabilityMissing
 from memalchemy.events import Event, operation
 from memalchemy.keys import decode_namespace
-from memalchemy.log.entries import has_anything
-from memalchemy.log.scan import ask
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, live, same_log, words
+from memalchemy.log.entries import is_not_empty
+from memalchemy.log.scan import run_query
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, constants, live, same_log
 from memalchemy.schema import Base
 from memalchemy.search.scope import EMBEDDINGS, INTERNAL_RANGE, ITEMS, live_item
 from memalchemy.statements import Program, program_of, statement
@@ -157,14 +157,16 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
     binds = {"k_tenant": db.tenant, "p_now": datetime.now(UTC), "p_limit": largest}
     own_items = {"p_internal": INTERNAL_RANGE[0], "p_internal_end": INTERNAL_RANGE[1]}
     d = db.dialect
-    threads = await ask(db, count_threads(d), binds)
-    (checkpoints,) = await ask(db, measure_checkpoints(d), binds)
-    kinds = await ask(db, measure_kinds(d), binds)
-    logs = await ask(db, measure_logs(d), binds)
-    (items,) = await ask(db, measure_items(d), binds | own_items)
-    (vectors,) = await ask(db, measure_vectors(d), binds)
+    threads = await run_query(db, count_threads(d), binds)
+    (checkpoints,) = await run_query(db, measure_checkpoints(d), binds)
+    kinds = await run_query(db, measure_kinds(d), binds)
+    logs = await run_query(db, measure_logs(d), binds)
+    (items,) = await run_query(db, measure_items(d), binds | own_items)
+    (vectors,) = await run_query(db, measure_vectors(d), binds)
     pieces, estimated = await _measure_pieces(db)
-    pages = await ask(db, file_pages(d), {}) if d.maintenance.step("pages") is not None else None
+    pages = (
+        await run_query(db, file_pages(d), {}) if d.maintenance.step("pages") is not None else None
+    )
     return Space(
         threads=threads[0][0],
         checkpoints=checkpoints.checkpoints,
@@ -205,8 +207,10 @@ def _kinds(log_kinds: Any, items: Any, vectors: Any) -> Iterator[Kind]:
 async def _measure_pieces(db: Database) -> tuple[tuple[Piece, ...], bool]:
     """Return the tables and indexes, and whether their sizes are estimated."""
     d = db.dialect
-    exact = d.maintenance.counts_pages() is None or bool((await ask(db, counts_pages(d), {}))[0][0])
-    rows = await ask(db, sizes(d, exact=exact), {"p_schema": db.schema})
+    exact = d.maintenance.counts_pages() is None or bool(
+        (await run_query(db, counts_pages(d), {}))[0][0]
+    )
+    rows = await run_query(db, sizes(d, exact=exact), {"p_schema": db.schema})
     pieces = sorted(map(_piece, rows), key=lambda piece: (-piece.bytes, piece.name))
     return tuple(pieces), not exact
 
@@ -351,7 +355,7 @@ def _advice_after_vacuum(
 
 
 async def _read_tables(db: Database, event: Event) -> dict[str, Any]:
-    rows = await ask(db, read_tables(db.dialect), {"p_schema": db.schema}, event=event)
+    rows = await run_query(db, read_tables(db.dialect), {"p_schema": db.schema}, event=event)
     return {row.name: row for row in rows}
 
 
@@ -361,7 +365,7 @@ def _total_bytes(tables: dict[str, Any]) -> int:
 
 async def _advise(db: Database, full: bool) -> Reclaimed:
     """Name the commands for a database that an application cannot shrink."""
-    rows = await ask(db, sizes(db.dialect, exact=True), {"p_schema": db.schema})
+    rows = await run_query(db, sizes(db.dialect, exact=True), {"p_schema": db.schema})
     total = sum(int(row.bytes) for row in rows) if rows else None
     advice = tuple(
         Advice(f"to shrink {name}, its owner runs", tuple(commands), name)
@@ -378,14 +382,14 @@ async def _advise(db: Database, full: bool) -> Reclaimed:
 def count_threads(dialect: Dialect) -> Executable:
     """Count the live threads of a tenant that have a checkpoint or an entry."""
     return select(func.count(distinct(THREADS.c.thread_id))).where(
-        THREADS.c.tenant == bindparam("k_tenant"), live(), has_anything()
+        THREADS.c.tenant == bindparam("k_tenant"), live(), is_not_empty()
     )
 
 
 @statement()
 def measure_checkpoints(dialect: Dialect) -> Executable:
     """Sum the sizes of a tenant's live checkpoints."""
-    snapshots = case((DELTAS.c.kind.in_(words("snapshot")), 1), else_=0)
+    snapshots = case((DELTAS.c.kind.in_(constants("snapshot")), 1), else_=0)
     return (
         select(
             func.count().label("checkpoints"),

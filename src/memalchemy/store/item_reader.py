@@ -20,7 +20,7 @@ from memalchemy.errors import TooLarge
 from memalchemy.events import Event
 from memalchemy.filters import Filter
 from memalchemy.keys import encode_id, encode_namespace
-from memalchemy.log.scan import PAGE, ask, scan
+from memalchemy.log.scan import PAGE, run_query, scan
 from memalchemy.search.scope import Place, key_lists, scope_binds
 from memalchemy.search.text import narrowed_items
 from memalchemy.statements import Program
@@ -87,7 +87,7 @@ class ItemReader:
             self.connection,
             size=min(limit, PAGE) if self.filter is None else PAGE,
             event=self.event,
-            stale=True,
+            replica_ok=True,
         )
         async with aclosing(pages):
             async for rows in pages:
@@ -108,7 +108,7 @@ class ItemReader:
         statement = read.read_items(self.db.dialect)
         for listed in key_lists(self.db.dialect, missing):
             binds = {"k_tenant": self.db.tenant} | listed
-            for row in await self.ask(statement, binds):
+            for row in await self.run_query(statement, binds):
                 rows[row.namespace, row.key] = row
         there = [rows[place] for place in places if place in rows]
         found: dict[Place, StoreItem] = {}
@@ -117,9 +117,11 @@ class ItemReader:
                 found |= {(row.namespace, row.key): item for row, item in some}
         return found
 
-    async def ask(self, statement: Any, binds: dict[str, Any]) -> Any:
+    async def run_query(self, statement: Any, binds: dict[str, Any]) -> Any:
         """The rows of a statement."""
-        return await ask(self.db, statement, binds, self.connection, event=self.event, stale=True)
+        return await run_query(
+            self.db, statement, binds, self.connection, event=self.event, replica_ok=True
+        )
 
     def field_words(self) -> list[FieldTerms]:
         """The words of fields that an item which passes the filter may have, if any are stored."""

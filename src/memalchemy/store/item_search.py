@@ -76,7 +76,7 @@ class ItemSearch:
         binds |= d.text.item_scope_binds(db.tenant, items.path, items.below, items.field_words())
         ranking, weighed = BM25Ranking(terms), True
         while True:
-            rows = await items.ask(search_items(d, below=items.below, weighed=weighed), binds)
+            rows = await items.run_query(search_items(d, below=items.below, weighed=weighed), binds)
             size = sum(len(row.opening or "") for row in rows) if weighed else 0
             ranked = await off_loop(size, partial(ranking.rank, rows))
             whole = weighed and bool(rows) and rows[0].codec is not None
@@ -143,7 +143,7 @@ class ItemSearch:
         """
         items = self.items
         binds = scope_binds(items.db.tenant, items.path, items.below) | {"p_model": self.model}
-        rows = await items.ask(read.other_size(items.db.dialect, below=items.below), binds)
+        rows = await items.run_query(read.other_size(items.db.dialect, below=items.below), binds)
         size = len(self.vector)
         if rows and rows[0].dimensions != size:
             raise InvalidArgument(

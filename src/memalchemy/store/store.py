@@ -45,7 +45,7 @@ from memalchemy.errors import InvalidArgument, MemalchemyError
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import check_list, check_name, decode_namespace, encode_namespace
-from memalchemy.log.scan import ask
+from memalchemy.log.scan import run_query
 from memalchemy.metadata import check_metadata
 from memalchemy.search.diversity import diversify, pool_size
 from memalchemy.search.hybrid import check_fraction
@@ -670,7 +670,7 @@ class Store:
             while len(found) < limit:
                 statement = read.list_keys(self.db.dialect, after=start is not None)
                 values = binds | {"p_limit": limit - len(found), "p_after_key": start}
-                rows = await self._rows(statement, values, connection, event, stale=True)
+                rows = await self._rows(statement, values, connection, event, replica_ok=True)
                 keys = [row.key for row in rows]
                 fitting = [key for key in keys if not prefix or key.startswith(prefix)]
                 found += fitting
@@ -780,7 +780,7 @@ class Store:
         binds = scope_binds(self.db.tenant, encode_namespace(namespace), prefix)
         statement = read.count_items(self.db.dialect, below=prefix)
         with operation("store.list", **self._about(namespace)) as event:
-            rows = await self._rows(statement, binds, connection, event, stale=True)
+            rows = await self._rows(statement, binds, connection, event, replica_ok=True)
         return int(rows[0][0])
 
     async def list_namespaces(
@@ -809,7 +809,7 @@ class Store:
             binds["p_low"] = max(low, encode_namespace(after) + "\x01")
         with operation("store.list", tenant=self.db.tenant) as event:
             statement = read.list_paths(self.db.dialect)
-            rows = await self._rows(statement, binds, connection, event, stale=True)
+            rows = await self._rows(statement, binds, connection, event, replica_ok=True)
         return [decode_namespace(row.place) for row in rows]
 
     # --- Search -----------------------------------------------------------------------------------
@@ -1104,10 +1104,12 @@ class Store:
         connection: HostConnection | None,
         event: Event | None = None,
         *,
-        stale: bool = False,
+        replica_ok: bool = False,
     ) -> Any:
         """The rows of *statement* now; *stale* as for `Database.read`."""
-        return await ask(self.db, statement, binds, connection, event=event, stale=stale)
+        return await run_query(
+            self.db, statement, binds, connection, event=event, replica_ok=replica_ok
+        )
 
 
 _LISTED = SearchPlan("list", "nothing was asked for: the newest first")

@@ -59,9 +59,9 @@ from memalchemy.log import (
     entries,
     listing,
     new_epoch,
-    second_of,
+    truncate_to_second,
 )
-from memalchemy.log.entries import remove_all
+from memalchemy.log.entries import clear_entries
 from memalchemy.search.text import ScoredRow, find_entries
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import entry_rows
@@ -74,7 +74,7 @@ TRIES = 5
 _ALWAYS = (datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
 
 _VERSION, _EPOCH, _SEQ, _CODEC, _CHECKSUM, _PAYLOAD = range(6)
-"""The first columns of `entries.read_news`, whose rows have no names."""
+"""The first columns of `entries.read_changes`, whose rows have no names."""
 
 
 class ThreadLog:
@@ -216,7 +216,7 @@ class ThreadLog:
 
         def program() -> Program[Entry | None]:
             values = self._values(log)
-            row = yield from entries.take_newest(self.db.dialect, log, values, expected)
+            row = yield from entries.pop_newest(self.db.dialect, log, values, expected)
             return None if row is None else entry_rows.entry(thread_id, self.db.keyring, row)
 
         with operation("thread.pop", **self._about(thread_id)) as event:
@@ -242,7 +242,7 @@ class ThreadLog:
         return await self._written(
             "thread.remove",
             thread_id,
-            lambda: entries.remove_some(d, log, self._values(log), ranges, expected),
+            lambda: entries.remove_ranges(d, log, self._values(log), ranges, expected),
             connection,
         )
 
@@ -271,7 +271,7 @@ class ThreadLog:
         with operation("thread.edit", **self._about(thread_id)) as event:
             event.payload_bytes = len(row["p_payload"])
             return await self.db.run(
-                lambda: entries.change_one(d, log, self._values(log), row, expected),
+                lambda: entries.edit_entry(d, log, self._values(log), row, expected),
                 WRITE,
                 connection=connection,
                 event=event,
@@ -290,7 +290,7 @@ class ThreadLog:
         return await self._written(
             "thread.clear",
             thread_id,
-            lambda: entries.remove_all(d, log, self._values(log), expected),
+            lambda: entries.clear_entries(d, log, self._values(log), expected),
             connection,
         )
 
@@ -469,14 +469,16 @@ class ThreadLog:
 
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
         """
-        found = listing.ThreadIds(self.db, self._path, "entries", pattern)
+        found = listing.ThreadListing(self.db, self._path, "entries", pattern)
         return await found.first(check_limit(limit), connection)
 
     async def count_threads(
         self, pattern: str = "*", *, connection: HostConnection | None = None
     ) -> int:
         """How many threads with an entry there are, whose ids match the glob."""
-        return await listing.ThreadIds(self.db, self._path, "entries", pattern).count(connection)
+        return await listing.ThreadListing(self.db, self._path, "entries", pattern).count(
+            connection
+        )
 
     async def last_written(
         self, thread_ids: Sequence[str], *, connection: HostConnection | None = None
@@ -489,7 +491,9 @@ class ThreadLog:
         binds = {"k_tenant": self.db.tenant, "k_namespace": self._path, "p_now": datetime.now(UTC)}
         with operation("thread.read", tenant=self.db.tenant) as event:
             for some in d.statements.list_batches("p_thread_ids", ids):
-                rows = await self._ask(listing.list_named(d), binds | some, connection, event)
+                rows = await self._query(
+                    listing.list_last_writes(d), binds | some, connection, event
+                )
                 found |= {row.thread_id: row.updated_at for row in rows}
         return found
 
@@ -508,9 +512,9 @@ class ThreadLog:
         }
         if after is not None:
             binds["p_thread_id"] = check_thread_id(after)
-        statement = listing.list_old(self.db.dialect, after=after is not None)
+        statement = listing.list_threads_older(self.db.dialect, after=after is not None)
         with operation("thread.read", tenant=self.db.tenant) as event:
-            rows = await self._ask(statement, binds, None, event)
+            rows = await self._query(statement, binds, None, event)
         return [row.thread_id for row in rows]
 
     # --- Search -----------------------------------------------------------------------------------
@@ -566,7 +570,7 @@ class ThreadLog:
         For what is kept beside a log and has to fit it: nobody else writes to it meanwhile.
         """
         log, now = self._log(thread_id), datetime.now(UTC)
-        program = partial(entries.standing, self.db.dialect, log, {"p_now": now}, UNSET)
+        program = partial(entries.lock_live_head, self.db.dialect, log, {"p_now": now}, UNSET)
         return await self.db.run(program, WRITE_ROWS, connection=connection)
 
     async def read_columns(
@@ -633,10 +637,12 @@ class ThreadLog:
                     return list(range(allotted.next_seq - len(rows), allotted.next_seq))
 
             def program() -> Program[list[int]]:
-                placed = yield from append.place_entries(d, log, values, rows, expected, after)
+                placed = yield from append.append_entries_locked(
+                    d, log, values, rows, expected, after
+                )
                 if clearing is not None:
                     other = clearing._log(thread_id)
-                    yield from remove_all(d, other, clearing._values(other))
+                    yield from clear_entries(d, other, clearing._values(other))
                 return placed
 
             # Where each has a key an append may be sent again; unless a version refuses it then.
@@ -687,7 +693,7 @@ class ThreadLog:
         }
 
         def program() -> Program[Answer]:
-            news = entries.read_news(self.db.dialect, whole=whole)
+            news = entries.read_changes(self.db.dialect, whole=whole)
             rows = yield news, binds
             if seen is not None and _is_other(seen, rows):
                 rows = yield news, binds | {"p_epoch": -1, "p_after": -1}
@@ -722,7 +728,9 @@ class ThreadLog:
         binds = self._log(thread_id).binds() | {
             "p_now": datetime.now(UTC),
             "p_after": -1 if after is None else check_position(after, "after"),
-            "p_before": entries.EVERYTHING if before is None else check_position(before, "before"),
+            "p_before": entries.MAX_POSITION
+            if before is None
+            else check_position(before, "before"),
             "p_limit": check_limit(2**31 - 1 if limit is None else limit),
         }
         if timed:
@@ -749,7 +757,11 @@ class ThreadLog:
 
     def _values(self, log: Log) -> dict[str, Any]:
         now = datetime.now(UTC)
-        return log.names() | {"p_now": now, "p_active_at": second_of(now), "p_stored_at": now}
+        return log.head_binds() | {
+            "p_now": now,
+            "p_active_at": truncate_to_second(now),
+            "p_stored_at": now,
+        }
 
     def _about(self, thread_id: str) -> dict[str, Any]:
         details: dict[str, object] = {"namespace": "/".join(self.namespace)}
@@ -758,9 +770,9 @@ class ThreadLog:
     async def _rows(self, family: Any, thread_id: str, connection: HostConnection | None) -> Answer:
         binds = self._log(thread_id).binds() | {"p_now": datetime.now(UTC)}
         with operation("thread.read", **self._about(thread_id)) as event:
-            return await self._ask(family(self.db.dialect), binds, connection, event)
+            return await self._query(family(self.db.dialect), binds, connection, event)
 
-    async def _ask(
+    async def _query(
         self,
         statement: Executable,
         binds: Mapping[str, Any],
@@ -796,7 +808,7 @@ def _ranges(positions: Iterable[int]) -> list[tuple[int, int]]:
 def _position(position: object, name: str) -> int:
     if isinstance(position, bool) or not isinstance(position, int):
         raise TypeError(f"{name} is a position, not {type(position).__name__}")
-    return max(min(position, entries.EVERYTHING), -1)
+    return max(min(position, entries.MAX_POSITION), -1)
 
 
 def _hits(found: Sequence[ScoredRow], terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:

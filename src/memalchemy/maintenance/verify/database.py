@@ -23,7 +23,7 @@ from memalchemy.errors import Corrupt, StatementFailed
 from memalchemy.events import operation
 from memalchemy.keys import check_thread_id, encode_id
 from memalchemy.log import Log
-from memalchemy.log.scan import PAGE, ask, scan
+from memalchemy.log.scan import PAGE, run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, same_log
 from memalchemy.maintenance.verify.items import ItemCheck
 from memalchemy.maintenance.verify.logs import LogCheck
@@ -143,7 +143,7 @@ class DatabaseCheck:
             if d.maintenance.storage_faults(which) is None:
                 continue
             try:
-                for row in await ask(self.db, find_storage_faults(d, which=which), {}):
+                for row in await run_query(self.db, find_storage_faults(d, which=which), {}):
                     self.report.add("storage", f"the database's own check: {row.fault}")
             except Corrupt as error:
                 self.report.add("storage", f"the database's own check failed: {error}")
@@ -265,7 +265,7 @@ class DatabaseCheck:
     async def _count_positions(self, tenant: str) -> int:
         statement = count_positions(self.db.dialect, scope=self._scope)
         try:
-            rows = await ask(self.db, statement, self._binds(tenant))
+            rows = await run_query(self.db, statement, self._binds(tenant))
         except (UnreadableRows, StatementFailed):
             return 0  # a damaged head, which is reported when its log is checked
         return int(rows[0].positions)
@@ -306,7 +306,7 @@ class DatabaseCheck:
         """Find rows of logs that have no head, or one of another tenant."""
         for table in ("checkpoints", "deltas"):
             statement = list_orphans(self.db.dialect, table=table)
-            for row in await ask(self.db, statement, {"k_tenant": tenant, "p_limit": PAGE}):
+            for row in await run_query(self.db, statement, {"k_tenant": tenant, "p_limit": PAGE}):
                 rows = counted(row.orphans, "row", "rows") + f" of {table}"
                 if not row.strays:
                     what = f"{rows} without a thread, which nothing reads (log {row.log_id})"

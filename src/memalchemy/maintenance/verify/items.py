@@ -35,7 +35,7 @@ from memalchemy.database import READ, Database, off_loop
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt
 from memalchemy.keys import decode_namespace, encode_namespace
-from memalchemy.log.scan import PAGE, ask, batches, scan
+from memalchemy.log.scan import PAGE, batches, run_query, scan
 from memalchemy.maintenance.verify.report import (
     OPENING_ERRORS,
     REMEDIES,
@@ -79,7 +79,7 @@ class ItemCheck:
 
     async def count(self) -> int:
         """Count the items, expired ones too."""
-        rows = await ask(self.db, count_items(self.db.dialect), self._all())
+        rows = await run_query(self.db, count_items(self.db.dialect), self._all())
         return int(rows[0].items)
 
     async def check(self, sample: Collection[int] | None, progress: Callable[[int], None]) -> None:
@@ -119,7 +119,7 @@ class ItemCheck:
     async def check_references(self) -> None:
         """Find vectors without an item, and counters of changes that are behind."""
         binds = {"k_tenant": self.tenant, "p_limit": PAGE}
-        for row in await ask(self.db, list_orphans(self.db.dialect), binds):
+        for row in await run_query(self.db, list_orphans(self.db.dialect), binds):
             vectors = counted(row.orphans, "vector", "vectors")
             what = f"{vectors} without an item, which no search finds"
             self._add("orphan", what, StoreNamespace(self.tenant, row.namespace), row.key)
@@ -129,7 +129,7 @@ class ItemCheck:
     async def _check_values(self, location: StoreNamespace, low: str, high: str) -> None:
         keyring = self.db.keyring
         binds = location.binds() | {"p_low": low, "p_high": high}
-        rows = await ask(self.db, read_items(self.db.dialect), binds, identified_by=("key",))
+        rows = await run_query(self.db, read_items(self.db.dialect), binds, identified_by=("key",))
         for index, row in enumerate(rows):
             self.report.items += 1
             if index in rows.damaged:
@@ -150,7 +150,7 @@ class ItemCheck:
     ) -> None:
         statement = read_vectors(self.db.dialect, native=native)
         binds = location.binds() | {"p_low": low, "p_high": high}
-        rows = await ask(self.db, statement, binds, identified_by=("key",))
+        rows = await run_query(self.db, statement, binds, identified_by=("key",))
         for index, row in enumerate(rows):
             if index in rows.damaged:
                 self._add("unreadable", rows.damaged[index], location, row.key)

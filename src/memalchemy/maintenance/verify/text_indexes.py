@@ -23,7 +23,7 @@ from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.errors import AuthenticationFailed, Corrupt, StatementFailed
 from memalchemy.keys import encode_id
 from memalchemy.log import Log
-from memalchemy.log.scan import ask
+from memalchemy.log.scan import run_query
 from memalchemy.maintenance.verify.logs import read_name
 from memalchemy.maintenance.verify.report import MAX_AFFECTED, Location, ReportBuilder, counted
 from memalchemy.statements import Program, program_of, statement
@@ -165,13 +165,15 @@ class TextIndexCheck:
     async def _names(self, location: Location, seq: int) -> list[str]:
         """Return the id of the checkpoint at a position, if one is there."""
         binds = location.binds() | {"p_seq": seq}
-        return [row.checkpoint_id for row in await ask(self.db, read_name(self.db.dialect), binds)]
+        return [
+            row.checkpoint_id for row in await run_query(self.db, read_name(self.db.dialect), binds)
+        ]
 
     async def _check_index(self, index: str, whole: bool) -> None:
         d, faults = self.db.dialect, self.faults[index]
         name = d.text.index_name(index, self.db.schema)
         if name is not None:
-            state = await ask(self.db, read_state(d), {"p_index": name})
+            state = await run_query(self.db, read_state(d), {"p_index": name})
             if not state:
                 faults.reason = "is not there"
             elif not state[0].in_use:

@@ -1,3 +1,15 @@
+-- checkpoints.erase.clear_fork_origin()
+UPDATE threads
+SET forked_from=NULL, forked_seq=NULL
+WHERE threads.tenant = :k_tenant
+AND threads.forked_from = :k_thread_id
+
+-- checkpoints.erase.erase_internal_items()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :p_internal
+AND store_items.namespace < :p_internal_end
+
 -- checkpoints.erase.erase_item()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -5,40 +17,28 @@ AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 AND store_items.version = :p_version
 
--- checkpoints.erase.erase_origin()
-UPDATE threads
-SET forked_from=NULL, forked_seq=NULL
-WHERE threads.tenant = :k_tenant
-AND threads.forked_from = :k_thread_id
-
--- checkpoints.erase.erase_own()
-DELETE FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace >= :p_internal
-AND store_items.namespace < :p_internal_end
-
--- checkpoints.erase.erase_tenant(table=embeddings)
+-- checkpoints.erase.erase_rows_of_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 
--- checkpoints.erase.erase_tenant(table=store_items)
+-- checkpoints.erase.erase_rows_of_tenant(table=store_items)
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 
--- checkpoints.erase.erase_tenant(table=entries)
+-- checkpoints.erase.erase_rows_of_tenant(table=entries)
 DELETE FROM deltas
 WHERE deltas.tenant = :k_tenant
 AND deltas.kind IN ('entry')
 
--- checkpoints.erase.erase_tenant(table=deltas)
+-- checkpoints.erase.erase_rows_of_tenant(table=deltas)
 DELETE FROM deltas
 WHERE deltas.tenant = :k_tenant
 
--- checkpoints.erase.erase_tenant(table=checkpoints)
+-- checkpoints.erase.erase_rows_of_tenant(table=checkpoints)
 DELETE FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 
--- checkpoints.erase.erase_tenant(table=threads)
+-- checkpoints.erase.erase_rows_of_tenant(table=threads)
 DELETE FROM threads
 WHERE threads.tenant = :k_tenant
 
@@ -456,7 +456,7 @@ AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.met
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_names(before=True)
+-- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -470,7 +470,7 @@ AND checkpoints.seq < :p_before
 ORDER BY checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_names(before=False)
+-- checkpoints.listing.list_checkpoints(before=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -482,6 +482,21 @@ AND (threads.expires_at IS NULL
 WHERE checkpoints.log_id = :k_log_id
 ORDER BY checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_checkpoints_of_runs()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND checkpoints.run_id IN (
+  SELECT listed.run_id
+  FROM (
+    SELECT each_.run_id
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (run_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+ORDER BY threads.thread_id, threads.namespace
 
 -- checkpoints.listing.list_newest()
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -503,22 +518,53 @@ JOIN (
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_runs()
-SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id
+-- checkpoints.listing.list_threads_by_metadata(kind=text)
+SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = :k_tenant
-AND checkpoints.run_id IN (
-  SELECT listed.run_id
-  FROM (
-    SELECT each_.run_id
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (run_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-AND threads.tenant = :k_tenant
-AND threads.namespace >= :k_namespace
-AND threads.namespace < :k_beyond
-ORDER BY threads.thread_id, threads.namespace
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
 
--- checkpoints.listing.measure()
+-- checkpoints.listing.list_threads_by_metadata(kind=number)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+
+-- checkpoints.listing.list_threads_by_metadata(kind=true)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+
+-- checkpoints.listing.list_threads_by_metadata(kind=false)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+
+-- checkpoints.listing.list_threads_by_metadata(kind=null)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
+AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+    json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+      :match_key RETURNING JSON))
+
+-- checkpoints.listing.list_threads_by_metadata(kind=container)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
+        :match_key RETURNING JSON), :match_pair RETURNING JSON))
+
+-- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), :coalesce_2) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), :coalesce_4) AS coalesce_3, coalesce(sum(CASE
     WHEN (deltas.kind IN ('snapshot')) THEN :param_1
@@ -532,7 +578,7 @@ JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = :k_log_id
 
--- checkpoints.listing.read_name()
+-- checkpoints.listing.read_checkpoint()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -543,52 +589,6 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
-
--- checkpoints.listing.threads_by_metadata(kind=text)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
-
--- checkpoints.listing.threads_by_metadata(kind=number)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
-
--- checkpoints.listing.threads_by_metadata(kind=true)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
-
--- checkpoints.listing.threads_by_metadata(kind=false)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
-
--- checkpoints.listing.threads_by_metadata(kind=null)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
-AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
-    json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
-      :match_key RETURNING JSON))
-
--- checkpoints.listing.threads_by_metadata(kind=container)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
-        :match_key RETURNING JSON), :match_pair RETURNING JSON))
 
 -- checkpoints.load.read_chain(which=newest)
 WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum, payload) AS (

@@ -1,3 +1,15 @@
+-- checkpoints.erase.clear_fork_origin()
+UPDATE threads
+SET forked_from=NULL, forked_seq=NULL
+WHERE threads.tenant = $1::VARCHAR
+AND threads.forked_from = $2::VARCHAR
+
+-- checkpoints.erase.erase_internal_items()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+
 -- checkpoints.erase.erase_item()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -5,40 +17,28 @@ AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND store_items.version = $4::BIGINT
 
--- checkpoints.erase.erase_origin()
-UPDATE threads
-SET forked_from=NULL, forked_seq=NULL
-WHERE threads.tenant = $1::VARCHAR
-AND threads.forked_from = $2::VARCHAR
-
--- checkpoints.erase.erase_own()
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace >= $2::VARCHAR
-AND store_items.namespace < $3::VARCHAR
-
--- checkpoints.erase.erase_tenant(table=embeddings)
+-- checkpoints.erase.erase_rows_of_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 
--- checkpoints.erase.erase_tenant(table=store_items)
+-- checkpoints.erase.erase_rows_of_tenant(table=store_items)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 
--- checkpoints.erase.erase_tenant(table=entries)
+-- checkpoints.erase.erase_rows_of_tenant(table=entries)
 DELETE FROM deltas
 WHERE deltas.tenant = $1::VARCHAR
 AND deltas.kind IN ('entry')
 
--- checkpoints.erase.erase_tenant(table=deltas)
+-- checkpoints.erase.erase_rows_of_tenant(table=deltas)
 DELETE FROM deltas
 WHERE deltas.tenant = $1::VARCHAR
 
--- checkpoints.erase.erase_tenant(table=checkpoints)
+-- checkpoints.erase.erase_rows_of_tenant(table=checkpoints)
 DELETE FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 
--- checkpoints.erase.erase_tenant(table=threads)
+-- checkpoints.erase.erase_rows_of_tenant(table=threads)
 DELETE FROM threads
 WHERE threads.tenant = $1::VARCHAR
 
@@ -476,7 +476,7 @@ AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::V
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT $6
 
--- checkpoints.listing.list_names(before=True)
+-- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -490,7 +490,7 @@ AND checkpoints.seq < $3::BIGINT
 ORDER BY checkpoints.seq DESC
 LIMIT $4
 
--- checkpoints.listing.list_names(before=False)
+-- checkpoints.listing.list_checkpoints(before=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -502,6 +502,21 @@ AND (threads.expires_at IS NULL
 WHERE checkpoints.log_id = $2::UUID
 ORDER BY checkpoints.seq DESC
 LIMIT $3
+
+-- checkpoints.listing.list_checkpoints_of_runs()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.run_id IN (
+  SELECT listed.run_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS run_id
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.tenant = $1::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
 
 -- checkpoints.listing.list_newest()
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -523,22 +538,55 @@ JOIN (
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT $4
 
--- checkpoints.listing.list_runs()
-SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id
+-- checkpoints.listing.list_threads_by_metadata(kind=text)
+SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.run_id IN (
-  SELECT listed.run_id
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS run_id
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-AND threads.tenant = $1::VARCHAR
-AND threads.namespace >= $3::VARCHAR
-AND threads.namespace < $4::VARCHAR
-ORDER BY threads.thread_id, threads.namespace
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
--- checkpoints.listing.measure()
+-- checkpoints.listing.list_threads_by_metadata(kind=number)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.list_threads_by_metadata(kind=true)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.list_threads_by_metadata(kind=false)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.list_threads_by_metadata(kind=null)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.list_threads_by_metadata(kind=container)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, coalesce(sum(CASE
     WHEN (deltas.kind IN ('snapshot')) THEN $3::INTEGER
@@ -552,7 +600,7 @@ JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = $7::UUID
 
--- checkpoints.listing.read_name()
+-- checkpoints.listing.read_checkpoint()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -563,54 +611,6 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
 WHERE checkpoints.log_id = $2::UUID
 AND checkpoints.checkpoint_id = $3::VARCHAR
-
--- checkpoints.listing.threads_by_metadata(kind=text)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.listing.threads_by_metadata(kind=number)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.listing.threads_by_metadata(kind=true)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.listing.threads_by_metadata(kind=false)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.listing.threads_by_metadata(kind=null)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.listing.threads_by_metadata(kind=container)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
 -- checkpoints.load.read_chain(which=newest)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,

@@ -1,3 +1,15 @@
+-- checkpoints.erase.clear_fork_origin()
+UPDATE threads
+SET forked_from=NULL, forked_seq=NULL
+WHERE threads.tenant = ?
+AND threads.forked_from = ?
+
+-- checkpoints.erase.erase_internal_items()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+
 -- checkpoints.erase.erase_item()
 DELETE FROM store_items
 WHERE store_items.tenant = ?
@@ -5,40 +17,28 @@ AND store_items.namespace = ?
 AND store_items."key" = ?
 AND store_items.version = ?
 
--- checkpoints.erase.erase_origin()
-UPDATE threads
-SET forked_from=NULL, forked_seq=NULL
-WHERE threads.tenant = ?
-AND threads.forked_from = ?
-
--- checkpoints.erase.erase_own()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-
--- checkpoints.erase.erase_tenant(table=embeddings)
+-- checkpoints.erase.erase_rows_of_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 
--- checkpoints.erase.erase_tenant(table=store_items)
+-- checkpoints.erase.erase_rows_of_tenant(table=store_items)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 
--- checkpoints.erase.erase_tenant(table=entries)
+-- checkpoints.erase.erase_rows_of_tenant(table=entries)
 DELETE FROM deltas
 WHERE deltas.tenant = ?
 AND deltas.kind IN ('entry')
 
--- checkpoints.erase.erase_tenant(table=deltas)
+-- checkpoints.erase.erase_rows_of_tenant(table=deltas)
 DELETE FROM deltas
 WHERE deltas.tenant = ?
 
--- checkpoints.erase.erase_tenant(table=checkpoints)
+-- checkpoints.erase.erase_rows_of_tenant(table=checkpoints)
 DELETE FROM checkpoints
 WHERE checkpoints.tenant = ?
 
--- checkpoints.erase.erase_tenant(table=threads)
+-- checkpoints.erase.erase_rows_of_tenant(table=threads)
 DELETE FROM threads
 WHERE threads.tenant = ?
 
@@ -550,7 +550,7 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.listing.list_names(before=True)
+-- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -565,7 +565,7 @@ ORDER BY checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.listing.list_names(before=False)
+-- checkpoints.listing.list_checkpoints(before=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -578,6 +578,24 @@ WHERE checkpoints.log_id = ?
 ORDER BY checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
+
+-- checkpoints.listing.list_checkpoints_of_runs()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = ?
+AND checkpoints.run_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.run_id AS run_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS run_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.run_id
+  FROM listed)
+AND threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+ORDER BY threads.thread_id, threads.namespace
 
 -- checkpoints.listing.list_newest()
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -601,51 +619,7 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.listing.list_runs()
-SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = ?
-AND checkpoints.run_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.run_id AS run_id
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS run_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.run_id
-  FROM listed)
-AND threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-ORDER BY threads.thread_id, threads.namespace
-
--- checkpoints.listing.measure()
-SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), ?) AS coalesce_1,
-  coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('snapshot')) THEN ?
-    ELSE ? END), ?) AS coalesce_5
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
-WHERE checkpoints.log_id = ?
-
--- checkpoints.listing.read_name()
-SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
-  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE checkpoints.log_id = ?
-AND checkpoints.checkpoint_id = ?
-
--- checkpoints.listing.threads_by_metadata(kind=text)
+-- checkpoints.listing.list_threads_by_metadata(kind=text)
 SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -662,7 +636,7 @@ AND (EXISTS (
     AND "each".type = 'text'
     AND "each".atom = ?))
 
--- checkpoints.listing.threads_by_metadata(kind=number)
+-- checkpoints.listing.list_threads_by_metadata(kind=number)
 SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -679,7 +653,7 @@ AND (EXISTS (
       OR "each".type = 'real')
     AND "each".atom = ?))
 
--- checkpoints.listing.threads_by_metadata(kind=true)
+-- checkpoints.listing.list_threads_by_metadata(kind=true)
 SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -694,7 +668,7 @@ AND (EXISTS (
     WHERE "each"."key" = ?
     AND "each".type = 'true'))
 
--- checkpoints.listing.threads_by_metadata(kind=false)
+-- checkpoints.listing.list_threads_by_metadata(kind=false)
 SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -709,7 +683,7 @@ AND (EXISTS (
     WHERE "each"."key" = ?
     AND "each".type = 'false'))
 
--- checkpoints.listing.threads_by_metadata(kind=null)
+-- checkpoints.listing.list_threads_by_metadata(kind=null)
 SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -724,7 +698,7 @@ AND (EXISTS (
     WHERE "each"."key" = ?
     AND "each".type = 'null'))
 
--- checkpoints.listing.threads_by_metadata(kind=container)
+-- checkpoints.listing.list_threads_by_metadata(kind=container)
 SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -740,6 +714,32 @@ AND (EXISTS (
     AND ("each".type = 'object'
       OR "each".type = 'array')
     AND "each".value = json(?)))
+
+-- checkpoints.listing.measure_log()
+SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), ?) AS coalesce_1,
+  coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN ?
+    ELSE ? END), ?) AS coalesce_5
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.log_id = ?
+
+-- checkpoints.listing.read_checkpoint()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id = ?
 
 -- checkpoints.load.read_chain(which=newest)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,

@@ -422,7 +422,7 @@ def found(text: str) -> dict[str, Any]:
 
 async def test_what_is_read_is_as_python_had_it(agent: Checkpointer, server: Recorder) -> None:
     row = {name: v for name, v in found("").items() if name in ("thread_id", "namespace", *INFO)}
-    server.answer("checkpoints.listing.read_name", Answer([row]))
+    server.answer("checkpoints.listing.read_checkpoint", Answer([row]))
 
     metadata = await agent.get_metadata("thread", "one")
 

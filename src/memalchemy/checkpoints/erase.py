@@ -1,4 +1,4 @@
-"""Erasing for good: a tenant, a thread, or everything with some metadata."""
+"""Erase for good: a tenant, a thread, or everything with some metadata."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ async def erase(
     connection: HostConnection | None,
     event: Event,
 ) -> int:
-    """Erase what one of the three selects; how many checkpoints, entries and items it was."""
+    """Erase what one of the three selects; return the number of checkpoints, entries and items."""
     d = db.dialect
     if tenant is not None:
         erased = await db.run(
-            lambda: erase_everything(d, tenant), WRITE_ROWS, connection=connection, event=event
+            lambda: erase_tenant(d, tenant), WRITE_ROWS, connection=connection, event=event
         )
         cache.drop_tenant(tenant)
         db.forget_known_keys()
@@ -85,7 +85,7 @@ async def selected_threads(
     metadata: Mapping[str, Any] | None,
     connection: HostConnection | None,
 ) -> list[str]:
-    """The thread, or those with a checkpoint whose metadata has each of *metadata*."""
+    """Return the thread, or those with a checkpoint whose metadata has each of *metadata*."""
     if thread_id is not None:
         return [thread_id]
     d = db.dialect
@@ -93,7 +93,9 @@ async def selected_threads(
     for key, value in check_metadata(metadata).items():
         kind = kind_of(value)
         binds = d.statements.json_equals_binds(key, value, kind) | {"k_tenant": db.tenant}
-        rows = await run_query(db, listing.threads_by_metadata(d, kind=kind), binds, connection)
+        rows = await run_query(
+            db, listing.list_threads_by_metadata(d, kind=kind), binds, connection
+        )
         found.append({row.thread_id for row in rows})
     return sorted(set.intersection(*found))
 
@@ -101,7 +103,7 @@ async def selected_threads(
 async def _erase_items_with(
     db: Database, metadata: Mapping[str, Any], connection: HostConnection | None, event: Event
 ) -> int:
-    """Erase the store's items that have *metadata*, until none has."""
+    """Erase the store's items that have *metadata*, until none is left; return their number."""
     erased = 0
     while items := [item async for item in _items_with(db, metadata, connection)]:
         gone = await db.run(
@@ -119,7 +121,7 @@ async def _erase_items_with(
 async def _items_with(
     db: Database, metadata: Mapping[str, Any], connection: HostConnection | None
 ) -> AsyncIterator[dict[str, Any]]:
-    """The binds of `erase_item` for the items that have *metadata*."""
+    """Yield the binds of `erase_item` for the items that have *metadata*."""
     d, tenant, root = db.dialect, db.tenant, encode_namespace(())
     equal = {pointer("", key): {"$eq": value} for key, value in metadata.items()}
     wanted = Filter.parse({"$metadata": equal})
@@ -154,16 +156,16 @@ _ERASABLE = {
 
 
 @statement(table=tuple(_ERASABLE))
-def erase_tenant(dialect: Dialect, table: str) -> Executable:
-    """Delete every row of a tenant; of the logs' rows first the entries."""
+def erase_rows_of_tenant(dialect: Dialect, table: str) -> Executable:
+    """Delete every row of a tenant from a table; ``entries`` are a part of ``deltas``."""
     target: Any = _ERASABLE[table]
     gone = delete(target).where(target.c.tenant == bindparam("k_tenant"))
     return gone.where(is_entry()) if table == "entries" else gone
 
 
 @statement()
-def erase_own(dialect: Dialect) -> Executable:
-    """Delete what memalchemy keeps for itself of a tenant."""
+def erase_internal_items(dialect: Dialect) -> Executable:
+    """Delete the items of a tenant that memalchemy keeps for itself."""
     namespace = ITEMS.c.namespace
     low, high = (bindparam(name, type_=namespace.type) for name in ("p_internal", "p_internal_end"))
     own = and_(namespace >= low, namespace < high)
@@ -172,9 +174,10 @@ def erase_own(dialect: Dialect) -> Executable:
 
 @statement(narrowed=(False, True), after=(False, True))
 def list_items(dialect: Dialect, narrowed: bool, after: bool) -> Executable | None:
-    """A page of a tenant's items with their metadata, expired ones too, in the order of their keys.
+    """Select a page of a tenant's items with their metadata, expired ones too, ordered by key.
 
-    *narrowed*: of those only that an index has, by words of their fields; binds `item_scope`.
+    With *narrowed*, only those that an index finds by words of their fields; binds
+    `item_scope_binds`.
     """
     if narrowed and not dialect.text.indexes_fields:
         return None
@@ -192,13 +195,13 @@ def list_items(dialect: Dialect, narrowed: bool, after: bool) -> Executable | No
 
 @statement()
 def erase_item(dialect: Dialect) -> Executable:
-    """Delete an item that is as it was seen, and by that its vectors."""
+    """Delete an item, and thereby its vectors, if it has the version that was read."""
     version = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
     return delete(ITEMS).where(of_item(ITEMS), version)
 
 
 def erase_items(dialect: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[int]:
-    """Delete items that are as they were seen; how many were."""
+    """Delete items that still have the versions that were read; return their number."""
     erased = 0
     for item in items:
         erased += (yield erase_item(dialect), item).touched
@@ -207,8 +210,8 @@ def erase_items(dialect: Dialect, items: Sequence[Mapping[str, Any]]) -> Program
 
 
 @statement()
-def erase_origin(dialect: Dialect) -> Executable:
-    """Let the forks of a thread no longer name it."""
+def clear_fork_origin(dialect: Dialect) -> Executable:
+    """Remove the name of a thread from the logs that were forked from it."""
     return (
         update(THREADS)
         .where(
@@ -220,8 +223,8 @@ def erase_origin(dialect: Dialect) -> Executable:
 
 
 def erase_thread(dialect: Dialect, tenant: str, thread_id: str) -> Program[int]:
-    """Remove all logs of a thread for good, tombstones too: an id can be personal."""
-    yield erase_origin(dialect), {"k_tenant": tenant, "k_thread_id": thread_id}
+    """Remove all logs of a thread for good, tombstones too: an id can be personal data."""
+    yield clear_fork_origin(dialect), {"k_tenant": tenant, "k_thread_id": thread_id}
     rows = yield list_logs_of_thread(dialect), {"k_tenant": tenant, "k_thread_id": thread_id}
     erased = 0
     for row in rows:
@@ -230,11 +233,11 @@ def erase_thread(dialect: Dialect, tenant: str, thread_id: str) -> Program[int]:
     return erased
 
 
-def erase_everything(dialect: Dialect, tenant: str) -> Program[int]:
-    """Remove every row of a tenant; how many checkpoints, entries and items it had."""
+def erase_tenant(dialect: Dialect, tenant: str) -> Program[int]:
+    """Remove every row of a tenant; return the number of checkpoints, entries and items."""
     erased = 0
     yield (
-        erase_own(dialect),
+        erase_internal_items(dialect),
         {
             "k_tenant": tenant,
             "p_internal": INTERNAL_RANGE[0],
@@ -242,7 +245,7 @@ def erase_everything(dialect: Dialect, tenant: str) -> Program[int]:
         },
     )
     for table in _ERASABLE:
-        gone = yield erase_tenant(dialect, table=table), {"k_tenant": tenant}
+        gone = yield erase_rows_of_tenant(dialect, table=table), {"k_tenant": tenant}
         if table in ("checkpoints", "entries", "store_items"):
             erased += gone.touched
     yield from purge_all(dialect)

@@ -1,4 +1,4 @@
-"""Rewriting a log: every state is encoded anew, so that nothing of deleted states is left in it."""
+"""Rewrite a log: encode every state anew, so that nothing of deleted states is left in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memalchemy.statements import Program, statement
 
 @statement()
 def list_in_order(dialect: Dialect) -> Executable:
-    """Every checkpoint of a log, oldest first."""
+    """Select every checkpoint of a log, oldest first."""
     return (
         select(CHECKPOINTS.c.checkpoint_id, CHECKPOINTS.c.seq)
         .where(of_log(CHECKPOINTS))
@@ -31,7 +31,7 @@ _REWRITTEN = ("kind", "base_seq", "depth", "codec", "checksum", "radix", "payloa
 
 @statement()
 def rewrite_delta(dialect: Dialect) -> Executable:
-    """Store the same state of the same position in another encoding."""
+    """Store the same state at the same position in another encoding."""
     return (
         update(DELTAS)
         .where(of_log(DELTAS), DELTAS.c.seq == bindparam("p_seq"))
@@ -41,7 +41,7 @@ def rewrite_delta(dialect: Dialect) -> Executable:
 
 @statement()
 def rewrite_size(dialect: Dialect) -> Executable:
-    """What a rewritten checkpoint takes now."""
+    """Set the stored size of a rewritten checkpoint."""
     return (
         update(CHECKPOINTS)
         .where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq == bindparam("p_seq"))
@@ -52,10 +52,10 @@ def rewrite_size(dialect: Dialect) -> Executable:
 def rewrite_log(
     dialect: Dialect, log: Log, now: datetime, *, level: int, max_depth: int, keyring: Keyring
 ) -> Program[int]:
-    """Encode every checkpoint anew on checkpoints that still have a name; drop all other states.
+    """Encode every checkpoint of a log anew, and drop all states that no checkpoint has.
 
     Rows change in place and in order: a row that is not rewritten yet builds on the state of its
-    base, which stays the same, not on its bytes. Returns how many states were dropped.
+    base, which stays the same, not on its bytes. Returns the number of dropped states.
     """
     if not (yield lock_log(dialect), log.binds()):
         return 0  # a log that begins now is not locked

@@ -264,7 +264,7 @@ def append_checkpoint(
     """
     parent = needs_parent and values["p_parent_id"] is not None
     if dialect.single_statement_save:
-        variant = {"first": mode, "condition": condition, "parent": parent, "retain": retain}
+        variant = {"mode": mode, "condition": condition, "parent": parent, "retain": retain}
         rows = yield save_checkpoint(dialect, **variant), values
         return _position(Allotted._make(rows[0])) if rows else None
     if mode == "create":

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from memalchemy.checkpoints.retention import Watch
+from memalchemy.checkpoints.retention import ProgressCallback
 from memalchemy.codec.encryption import Keyring
 from memalchemy.collections.key_value import KeyValueEntry
 from memalchemy.collections.vector_store import MemoryResult
@@ -331,25 +331,29 @@ class Database:
         """
 
 class Checkpointer:
-    """Keep every state that an agent saves, and give any of them back.
+    """Store every state that an agent saves, with history, branches, search and retention.
 
     A thread's checkpoints are ordered by the position they were saved at, never by a clock. Each
     save is whole or absent. A plain save appends to the newest checkpoint and never conflicts.
 
+        checkpointer = Checkpointer(db, retention=Retention(keep_last=50))
+        checkpointer.save({"messages": [], "step": 1}, "thread-1")
+        state = checkpointer.load("thread-1")
+
     Args:
-        db: where to keep them.
+        db: the database.
         namespace: keeps several uses of one thread id apart; deleting a thread deletes them all.
-        state_type: what `load` builds: a pydantic model, or a class with ``from_checkpoint``;
-            without it, `load` returns the stored mapping.
-        index_text: make what each step adds findable with `search`; of an encrypted database, if
-            it may hold readable words. Names of top-level keys: what it adds to these alone.
+        state_type: the class of what `load` returns: a pydantic model, or a class with
+            ``from_checkpoint``; without it, `load` returns the stored mapping.
+        index_text: let `search` find the text that each step adds; in an encrypted database only if
+            it may hold readable words. Names of top-level keys restrict it to these.
         retention: rules that every save keeps, without another round trip.
-        ttl: how long a thread lives after its last save, in seconds or as a timedelta.
-        max_chain_depth: saves between full snapshots, at most.
+        ttl: the lifetime of a thread after its last save, in seconds or as a timedelta.
+        max_chain_depth: the largest number of saves between full snapshots.
         compression_level: zstd's, 1 to 19.
-        radix: how many saves in a row are each stored as what differs from the one before, 2 to 64.
-            With 2 a load reads the fewest rows, some eight; with 32 up to some forty, and a history
-            takes down to half of the bytes.
+        radix: the number of saves in a row that are each stored as the difference from the one
+            before, 2 to 64. With 2 a load reads the fewest rows, some eight; with 32 up to some
+            forty, and a history takes down to half of the bytes.
 
     Every method takes ``connection=``, a `Connection` or `Session` of the host: the work
     is then part of the host's transaction, sees its own writes, and is gone after a rollback.
@@ -374,12 +378,24 @@ class Checkpointer:
         compression_level: int = 3,
         radix: int = 2,
     ) -> None: ...
+    def cached_values(
+        self,
+        thread_id: str,
+        checkpoint_id: str,
+        keys: Iterable[str],
+    ) -> dict[str, Any]:
+        """The values of *keys* in a checkpoint's state, as far as this process has them cached.
+
+        It does not ask the database. Only the newest checkpoint of a thread that this process has
+        saved or loaded is cached; of any other the result is empty.
+        """
+
     @property
     def capabilities(self) -> CheckpointerCapabilities:
-        """What it can do: everything, but `search` where no word may be stored readable."""
+        """Features of this checkpointer: all, but no `search` where no word may be readable."""
 
     def close(self) -> None:
-        """Nothing to do: connections are the database's. Part of the contract."""
+        """Do nothing: the connections are the database's. The contract has this method."""
 
     def copy_thread(
         self,
@@ -392,15 +408,16 @@ class Checkpointer:
     ) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
-        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's alone, and with *below* this one's and those under it.
+        All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
+        only the log of this namespace is copied, and with *below* those of this namespace and the
+        ones under it.
 
         Raises:
-            Conflict: the target holds something already; nothing was changed.
+            Conflict: the target is not empty; nothing was changed.
         """
 
     def count_threads(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
-        """How many threads with a checkpoint there are, whose ids match the glob."""
+        """Count the threads with a checkpoint whose ids match the glob."""
 
     def delete(
         self,
@@ -412,18 +429,20 @@ class Checkpointer:
         below: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
+        """Delete a checkpoint, or without an id the thread with all its logs.
 
-        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's, with its checkpoints and entries, and with *below* this one's and
-        those under it.
+        Returns whether it existed.
+
+        All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
+        only the log of this namespace is deleted, with its checkpoints and entries, and with
+        *below* those of this namespace and the ones under it.
 
         A checkpoint that another rests on (see `save`) is not deleted before that one.
 
-        A deleted checkpoint's state stays in the database, without a name, while others are stored
-        as differences from it; `rewrite` ends that. The words that it was found by go with it,
-        unless it is *superseded*, a mere step on the way to the next one of the thread: then that
-        one is found by them.
+        A deleted checkpoint's state stays in the database, with no id, while others are stored as
+        differences from it; `rewrite` ends that. A search for its words no longer finds anything,
+        unless it is *superseded*, a mere step on the way to the next one of the thread: then the
+        search finds that one.
 
         Raises:
             Conflict: another checkpoint rests on this one; nothing was deleted.
@@ -436,7 +455,9 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete some checkpoints with their writes, in one transaction; how many were there.
+        """Delete some checkpoints with their pending writes; return their number.
+
+        One transaction.
 
         Those that others rest on (see `Checkpointer.save`) stay.
         """
@@ -449,10 +470,10 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> Diff:
-        """What changed from checkpoint *a* to *b*, as JSON pointers.
+        """Return the difference between the states of checkpoints *a* and *b*, as JSON pointers.
 
         Raises:
-            NotFound: one of them is not there.
+            NotFound: one of the checkpoints does not exist.
         """
 
     def exists(
@@ -462,7 +483,7 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Whether the checkpoint is there; without an id, whether the thread has any."""
+        """Return whether the checkpoint exists; without an id, whether the thread has any."""
 
     def export(
         self,
@@ -473,14 +494,14 @@ class Checkpointer:
         all_namespaces: bool = True,
         connection: HostConnection | None = None,
     ) -> LazyIterator[dict[str, Any]]:
-        """Every checkpoint and entry that `forget` would erase, as a JSON object.
+        """Yield every checkpoint and entry that `forget` would erase, as a JSON object.
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
-        ``{"~b": base64}``. Without *all_namespaces* only what is in this one.
+        ``{"~b": base64}``. Without *all_namespaces* only those in this namespace.
 
         Raises:
-            ValueError: *tenant* is another than that of this database.
+            ValueError: *tenant* is not that of this database.
         """
 
     def export_files(
@@ -494,17 +515,18 @@ class Checkpointer:
         progress: Callable[[int], object] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Write what `export` gives into *directory*, one JSON file per checkpoint; how many.
+        """Write the records of `export` into *directory*, one JSON file each; return their number.
 
         Without a selector, everything of the database's tenant. Files are named after thread and
         checkpoint: ``THREAD/CHECKPOINT.json``, and ``THREAD/@NAMESPACE/CHECKPOINT.json`` in a
         namespace; an id that makes no good file name is followed by its SHA-256, so that no two
-        meet. The directory appears when all is in it. *progress* is called with the count so far.
+        collide. The directory appears when it is complete. *progress* is called with the number of
+        files so far.
 
         Raises:
-            Conflict: *directory* is there, and not empty.
-            OSError: it cannot be written.
-            ValueError: *tenant* is another than that of this database.
+            Conflict: *directory* exists and is not empty.
+            OSError: the files cannot be written.
+            ValueError: *tenant* is not that of this database.
         """
 
     def find_runs(
@@ -513,8 +535,9 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> dict[tuple[str, tuple[str, ...]], list[str]]:
-        """The checkpoints saved with one of *run_ids*, in this namespace and below it: their ids by
-        thread and namespace.
+        """Return the ids of the checkpoints saved with one of *run_ids*, by thread and namespace.
+
+        Those in this namespace and below it.
         """
 
     def forget(
@@ -525,23 +548,23 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Erase everything of the tenant, of a thread, or of every thread and item with *metadata*.
+        """Erase everything of the tenant, of a thread, or of all threads and items with *metadata*.
 
-        Exactly one of the three; *tenant* is that of this database, named so that nobody erases
-        all of it by leaving something away. All logs and namespaces, expired ones too, leaving no
-        tombstone, and no word of them in a text index. A thread has *metadata* if one of its
+        Give exactly one of the three; *tenant* must be that of this database, so that leaving an
+        argument away never erases everything. It erases all logs and namespaces, expired ones too,
+        and leaves no tombstone, and no word in a text index. A thread has *metadata* if one of its
         checkpoints has each of it, an item of a store if its own metadata has all; its vectors go
-        too. Returns how many checkpoints, entries and items went. `export` with the same argument
-        writes out the same checkpoints and entries.
+        too. Returns the number of erased checkpoints, entries and items. `export` with the same
+        argument writes out the same checkpoints and entries.
 
         In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
         write-ahead log neither; where that could not be done, because somebody was reading, a
         warning is logged that names the command to run. On a server the pages keep dead rows until
-        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are beyond it:
-        see docs/retention.md. Nothing of this is done for a host's *connection*.
+        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are out of
+        reach: see docs/retention.md. Nothing of this is done for a host's *connection*.
 
         Raises:
-            ValueError: *tenant* is another than that of this database.
+            ValueError: *tenant* is not that of this database.
         """
 
     def fork(
@@ -554,12 +577,12 @@ class Checkpointer:
     ) -> str:
         """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
 
-        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is
-        cut off to fit). The two share nothing afterwards.
+        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut
+        off to fit). The two share nothing afterwards.
 
         Raises:
-            NotFound: the checkpoint is not there.
-            Conflict: the new thread holds something already.
+            NotFound: the checkpoint does not exist.
+            Conflict: the new thread is not empty.
             ValueError: the new thread is the old one.
         """
 
@@ -570,9 +593,9 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> dict[str, Any] | None:
-        """What is known of a checkpoint without its state, the newest without an id.
+        """Return a checkpoint without its state, the newest without an id; ``None`` without one.
 
-        Keys: those of `CheckpointInfo`.
+        The keys are the fields of `CheckpointInfo`.
         """
 
     def get_storage_stats(
@@ -581,9 +604,12 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> dict[str, Any]:
-        """What a thread takes: total_checkpoints, total_size (bytes of every state whole),
-        compressed_size (bytes stored), compression_ratio (total_size over compressed_size, 1.0 if
-        there is nothing), full_checkpoints, delta_checkpoints.
+        """Return the number and sizes of a thread's checkpoints.
+
+        The keys are ``total_checkpoints``; ``total_size``, the bytes of every state whole;
+        ``compressed_size``, the bytes stored; ``compression_ratio``, ``total_size`` over
+        ``compressed_size``, or 1.0 of an empty thread; ``full_checkpoints`` and
+        ``delta_checkpoints``.
         """
 
     def get_writes(
@@ -593,7 +619,7 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[PendingWrite]:
-        """What was written for the step after a checkpoint, by (task_path, task_id, index)."""
+        """The pending writes for the step after a checkpoint, by (task_path, task_id, index)."""
 
     def history(
         self,
@@ -605,18 +631,18 @@ class Checkpointer:
         order: Literal["position", "id"] = "position",
         connection: HostConnection | None = None,
     ) -> LazyIterator[CheckpointInfo]:
-        """The thread's checkpoints, newest first; those older than checkpoint *before*, if given.
+        """Yield the thread's checkpoints, newest first; with *before*, only those older than it.
 
         Reads no payload, in pages of 500; a checkpoint deleted meanwhile may be missing.
 
         Args:
             order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
                 for hosts whose ids are in order of time; *before* may be any id then, and a
-                *thread_id* of ``None`` is all threads of the namespace.
-            below: in the namespaces under this one, too; in the order of ids only.
+                *thread_id* of ``None`` stands for all threads of the namespace.
+            below: include the namespaces under this one; in the order of ids only.
 
         Raises:
-            NotFound: in the order of positions, *before* is not there.
+            NotFound: in the order of positions, the checkpoint *before* does not exist.
         """
 
     def list_checkpoints(
@@ -626,7 +652,7 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """The ids of the thread's checkpoints, newest first, at most *limit*."""
+        """Return the ids of the thread's checkpoints, newest first, at most *limit*."""
 
     def list_logs(
         self,
@@ -637,11 +663,12 @@ class Checkpointer:
         below: bool = False,
         connection: HostConnection | None = None,
     ) -> list[LogInfo]:
-        """Logs with a checkpoint or an entry, most recently written first, and what each holds.
+        """Return logs with a checkpoint or an entry, most recently written first, at most *limit*.
 
-        Of all threads, those whose whole id matches a glob as in `list_threads`, or one thread. A
-        log is a thread in one namespace: this one's, with *below* also those under it. Under the
-        root lie all: those of frameworks, conversations, event logs.
+        Those of all threads, of threads whose whole id matches a glob as in `list_threads`, or of
+        one thread. A log is a thread in one namespace: this one's, with *below* also those under
+        it. The root has all logs below it: those of frameworks, conversations, event logs.
+        `LogInfo` has the counts and sizes of what a log holds.
         """
 
     def list_threads(
@@ -652,10 +679,10 @@ class Checkpointer:
         offset: int = 0,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """The ids of threads with a checkpoint, most recently written to first.
+        """Return the ids of threads with a checkpoint, most recently written first.
 
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``. *offset*
-        leaves out as many of the first; a thread that is saved meanwhile moves to the front.
+        skips as many of the first; a thread that is saved meanwhile moves to the front.
         """
 
     def list_with_metadata(
@@ -664,7 +691,7 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """The newest checkpoints over all threads, as `get_metadata`, newest first."""
+        """Return the newest checkpoints of all threads, newest first, as `get_metadata`."""
 
     def load(
         self,
@@ -673,14 +700,14 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> Any:
-        """The state of a checkpoint, the newest without an id; ``None`` if there is none.
+        """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
         One round trip. Every call builds new objects. It reads its own writes: not from a replica,
         unless the checkpointer is on ``db.replica()``.
 
         Raises:
-            Corrupt: what is stored does not match its checksum.
-            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
+            Corrupt: the stored state does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of the stored state.
         """
 
     def namespaces(
@@ -689,7 +716,7 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[tuple[str, ...]]:
-        """This namespace and those below it that the thread has a checkpoint in."""
+        """Return the namespaces, from this one on down, in which the thread has a checkpoint."""
 
     def prune(
         self,
@@ -700,21 +727,21 @@ class Checkpointer:
         older_than: Seconds | None = None,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watch | None = None,
+        progress: ProgressCallback | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete checkpoints that every given rule lets go (see `Retention`); how bulk_delete.
+        """Delete the checkpoints that no given rule keeps (see `Retention`); return their number.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
-        thread always stays, and so do states, without a name, that kept ones are built on.
+        thread always stays, and so do states that kept checkpoints are built on.
 
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
-        thread that somebody is saving into is passed over and tried again at the end, for some two
-        seconds; then it is left, and `Progress.busy` says so. One thread, by its name, is waited
-        for. Interrupted, run it again: it goes on where something is left.
+        thread that somebody is saving into is skipped and tried again at the end, for some two
+        seconds; then it is left, and `Progress.busy` says so. A single thread is waited for. An
+        interrupted prune is resumed by running it again.
 
         Args:
-            dry_run: count what would go, exactly, reading only.
+            dry_run: only count what would be deleted, exactly; nothing is written.
             progress: called after every batch.
         """
 
@@ -731,7 +758,9 @@ class Checkpointer:
         made_at: datetime | None = None,
         connection: HostConnection | None = None,
     ) -> None:
-        """Keep what a task wrote for the step after a checkpoint, which may be saved later.
+        """Store the pending writes of a task for the step after a checkpoint.
+
+        The checkpoint may be saved later.
 
         One round trip on PostgreSQL. The writes live as long as their checkpoint.
 
@@ -740,8 +769,9 @@ class Checkpointer:
             indexes: the place of each among the task's writes; 0, 1, …, if not given. Of writes in
                 the same place the first stays, unless a later call is to *overwrite*; in a place
                 below 0 the last.
-            made_at: when the checkpoint came to be. One from after the thread's deletion belongs to
-                its next life: the write is kept, and seen once a checkpoint has begun that.
+            made_at: the time at which the checkpoint was made. If it is after the thread's
+                deletion, the checkpoint belongs to the thread's next life: the write is stored, and
+                seen once a checkpoint has begun that life.
 
         Raises:
             NotSerialisable, TooLarge: a value cannot be stored; nothing was written.
@@ -757,23 +787,21 @@ class Checkpointer:
         data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """Checkpoints whose metadata has *value* under *key*, newest first, as `get_metadata`.
+        """Return checkpoints whose metadata has *value* under *key*, newest first.
 
-        Numbers compare as numbers and booleans as booleans. Any key; answered by an index, but on
-        Oracle, which has none over keys that are not known beforehand. With *data* each has its
+        Each is as `get_metadata` gives it.
+
+        Numbers compare as numbers and booleans as booleans. Any key works; an index answers, except
+        on Oracle, which has none over keys that are not known beforehand. With *data* each has its
         state under ``data``, as it is stored: one more read for each.
-        """
-
-    def remembered(self, thread_id: str, checkpoint_id: str, keys: Iterable[str]) -> dict[str, Any]:
-        """Those of *keys* that this process remembers of a checkpoint's state, without asking the
-        database: of the newest of a thread that it has saved or loaded, or of none.
         """
 
     def rewrite(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """Encode a thread's checkpoints anew, so that nothing of deleted states is left in them.
 
-        One transaction. Returns how many nameless states were dropped. What the database itself
-        keeps (free pages, write-ahead logs, backups) is beyond it.
+        One transaction. Returns the number of states that were dropped because no checkpoint has
+        them. What the database itself keeps (free pages, write-ahead logs, backups) is out of
+        reach.
         """
 
     def save(
@@ -837,15 +865,15 @@ class Checkpointer:
         data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """Checkpoints whose step added words of *query*, best first.
+        """Return checkpoints whose step added words of *query*, best first.
 
-        As `get_metadata`, with ``score`` (0..1: of the best, the share of the query it holds, rare
-        words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
-        not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
-        operator. A query without words finds nothing. With *below* in the namespaces under this
-        one, too, in one ranking: `Checkpointer(db).search(…, below=True)` finds what any framework
-        has saved. With *data* each has its state under ``data``, as it is stored: one more read for
-        each.
+        Each is as `get_metadata` gives it, with ``score`` (0 to 1: of the best, the share of the
+        query that it holds, rare words counting more; of others, in proportion, by BM25) and
+        ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words are found,
+        and nothing in *query* is an operator. A query without words finds nothing. With *below* the
+        namespaces under this one are included, in one ranking: `Checkpointer(db).search(…,
+        below=True)` finds what any framework has saved. With *data* each has its state under
+        ``data``, as it is stored: one more read for each.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -861,14 +889,14 @@ class Checkpointer:
         among: int | None = 1000,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """Threads whose newest state has *value* under *path*, most recently saved first.
+        """Return threads whose newest state has *value* under *path*, most recently saved first.
 
-        Each as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it is
-        stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
+        Each is as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it
+        is stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
         values are equal as in `memalchemy.filters`. No index serves this: the newest states of the
         *among* threads saved last are read, one read for each, and a thread beyond them is not
-        found; ``among=None`` reads those of all. What is asked often belongs into the metadata of
-        a save, where `query_by_metadata` finds it by an index.
+        found; ``among=None`` reads those of all. A value that is searched for often belongs in the
+        metadata of a save, where `query_by_metadata` finds it by an index.
 
         Raises:
             Corrupt: a stored state that was read does not match its checksum.
@@ -882,8 +910,9 @@ class Checkpointer:
         newest_by: str = "position",
         connection: HostConnection | None = None,
     ) -> Snapshot | None:
-        """A checkpoint with its state and its pending writes, in one round trip; ``None`` if it is
-        not there.
+        """Return a checkpoint with its state and pending writes; ``None`` if it does not exist.
+
+        One round trip.
 
         Args:
             newest_by: without a *checkpoint_id*: the last saved (``"position"``), or the one of the
@@ -900,7 +929,7 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> LazyIterator[Snapshot]:
-        """Some checkpoints as `snapshot` gives them, in this order, without those that are gone.
+        """Yield some checkpoints as `snapshot` returns them, in this order, without missing ones.
 
         Two round trips for each 20.
         """
@@ -911,16 +940,16 @@ class Checkpointer:
         *,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watch | None = None,
+        progress: ProgressCallback | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove threads that were not saved for so long, expired threads, and old tombstones.
+        """Remove threads that were not saved for some days, expired threads, and old tombstones.
 
         A log whose thread is in use in a namespace above it stays, as that of a subgraph which
-        remembers by itself. Without *older_than_days* (``None``) only expired threads and old
-        tombstones, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
-        *dry_run* and *progress* are as in `prune`. Returns how many checkpoints and entries went.
-        `memalchemy.space.reclaim` gives the space back.
+        remembers by itself. With ``older_than_days=None`` only expired threads and old tombstones
+        go, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
+        *dry_run* and *progress* are as in `prune`. Returns the number of removed checkpoints and
+        entries. `memalchemy.space.reclaim` gives the space back.
         """
 
 class Conversation:
@@ -1804,12 +1833,24 @@ class RetainedCheckpointer:
         clock: Callable[[], datetime] | None = None,
         **settings: Any,
     ) -> None: ...
+    def cached_values(
+        self,
+        thread_id: str,
+        checkpoint_id: str,
+        keys: Iterable[str],
+    ) -> dict[str, Any]:
+        """The values of *keys* in a checkpoint's state, as far as this process has them cached.
+
+        It does not ask the database. Only the newest checkpoint of a thread that this process has
+        saved or loaded is cached; of any other the result is empty.
+        """
+
     @property
     def capabilities(self) -> CheckpointerCapabilities:
-        """What it can do: everything, but `search` where no word may be stored readable."""
+        """Features of this checkpointer: all, but no `search` where no word may be readable."""
 
     def close(self) -> None:
-        """Nothing to do: connections are the database's. Part of the contract."""
+        """Do nothing: the connections are the database's. The contract has this method."""
 
     def copy_thread(
         self,
@@ -1822,15 +1863,16 @@ class RetainedCheckpointer:
     ) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
-        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's alone, and with *below* this one's and those under it.
+        All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
+        only the log of this namespace is copied, and with *below* those of this namespace and the
+        ones under it.
 
         Raises:
-            Conflict: the target holds something already; nothing was changed.
+            Conflict: the target is not empty; nothing was changed.
         """
 
     def count_threads(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
-        """How many threads with a checkpoint there are, whose ids match the glob."""
+        """Count the threads with a checkpoint whose ids match the glob."""
 
     def delete(
         self,
@@ -1842,18 +1884,20 @@ class RetainedCheckpointer:
         below: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
+        """Delete a checkpoint, or without an id the thread with all its logs.
 
-        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's, with its checkpoints and entries, and with *below* this one's and
-        those under it.
+        Returns whether it existed.
+
+        All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
+        only the log of this namespace is deleted, with its checkpoints and entries, and with
+        *below* those of this namespace and the ones under it.
 
         A checkpoint that another rests on (see `save`) is not deleted before that one.
 
-        A deleted checkpoint's state stays in the database, without a name, while others are stored
-        as differences from it; `rewrite` ends that. The words that it was found by go with it,
-        unless it is *superseded*, a mere step on the way to the next one of the thread: then that
-        one is found by them.
+        A deleted checkpoint's state stays in the database, with no id, while others are stored as
+        differences from it; `rewrite` ends that. A search for its words no longer finds anything,
+        unless it is *superseded*, a mere step on the way to the next one of the thread: then the
+        search finds that one.
 
         Raises:
             Conflict: another checkpoint rests on this one; nothing was deleted.
@@ -1866,7 +1910,9 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete some checkpoints with their writes, in one transaction; how many were there.
+        """Delete some checkpoints with their pending writes; return their number.
+
+        One transaction.
 
         Those that others rest on (see `Checkpointer.save`) stay.
         """
@@ -1879,10 +1925,10 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> Diff:
-        """What changed from checkpoint *a* to *b*, as JSON pointers.
+        """Return the difference between the states of checkpoints *a* and *b*, as JSON pointers.
 
         Raises:
-            NotFound: one of them is not there.
+            NotFound: one of the checkpoints does not exist.
         """
 
     def exists(
@@ -1892,7 +1938,7 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Whether the checkpoint is there; without an id, whether the thread has any."""
+        """Return whether the checkpoint exists; without an id, whether the thread has any."""
 
     def export(
         self,
@@ -1903,14 +1949,14 @@ class RetainedCheckpointer:
         all_namespaces: bool = True,
         connection: HostConnection | None = None,
     ) -> LazyIterator[dict[str, Any]]:
-        """Every checkpoint and entry that `forget` would erase, as a JSON object.
+        """Yield every checkpoint and entry that `forget` would erase, as a JSON object.
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
-        ``{"~b": base64}``. Without *all_namespaces* only what is in this one.
+        ``{"~b": base64}``. Without *all_namespaces* only those in this namespace.
 
         Raises:
-            ValueError: *tenant* is another than that of this database.
+            ValueError: *tenant* is not that of this database.
         """
 
     def export_files(
@@ -1924,17 +1970,18 @@ class RetainedCheckpointer:
         progress: Callable[[int], object] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Write what `export` gives into *directory*, one JSON file per checkpoint; how many.
+        """Write the records of `export` into *directory*, one JSON file each; return their number.
 
         Without a selector, everything of the database's tenant. Files are named after thread and
         checkpoint: ``THREAD/CHECKPOINT.json``, and ``THREAD/@NAMESPACE/CHECKPOINT.json`` in a
         namespace; an id that makes no good file name is followed by its SHA-256, so that no two
-        meet. The directory appears when all is in it. *progress* is called with the count so far.
+        collide. The directory appears when it is complete. *progress* is called with the number of
+        files so far.
 
         Raises:
-            Conflict: *directory* is there, and not empty.
-            OSError: it cannot be written.
-            ValueError: *tenant* is another than that of this database.
+            Conflict: *directory* exists and is not empty.
+            OSError: the files cannot be written.
+            ValueError: *tenant* is not that of this database.
         """
 
     def find_runs(
@@ -1943,8 +1990,9 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> dict[tuple[str, tuple[str, ...]], list[str]]:
-        """The checkpoints saved with one of *run_ids*, in this namespace and below it: their ids by
-        thread and namespace.
+        """Return the ids of the checkpoints saved with one of *run_ids*, by thread and namespace.
+
+        Those in this namespace and below it.
         """
 
     def forget(
@@ -1955,23 +2003,23 @@ class RetainedCheckpointer:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Erase everything of the tenant, of a thread, or of every thread and item with *metadata*.
+        """Erase everything of the tenant, of a thread, or of all threads and items with *metadata*.
 
-        Exactly one of the three; *tenant* is that of this database, named so that nobody erases
-        all of it by leaving something away. All logs and namespaces, expired ones too, leaving no
-        tombstone, and no word of them in a text index. A thread has *metadata* if one of its
+        Give exactly one of the three; *tenant* must be that of this database, so that leaving an
+        argument away never erases everything. It erases all logs and namespaces, expired ones too,
+        and leaves no tombstone, and no word in a text index. A thread has *metadata* if one of its
         checkpoints has each of it, an item of a store if its own metadata has all; its vectors go
-        too. Returns how many checkpoints, entries and items went. `export` with the same argument
-        writes out the same checkpoints and entries.
+        too. Returns the number of erased checkpoints, entries and items. `export` with the same
+        argument writes out the same checkpoints and entries.
 
         In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
         write-ahead log neither; where that could not be done, because somebody was reading, a
         warning is logged that names the command to run. On a server the pages keep dead rows until
-        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are beyond it:
-        see docs/retention.md. Nothing of this is done for a host's *connection*.
+        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are out of
+        reach: see docs/retention.md. Nothing of this is done for a host's *connection*.
 
         Raises:
-            ValueError: *tenant* is another than that of this database.
+            ValueError: *tenant* is not that of this database.
         """
 
     def fork(
@@ -1984,12 +2032,12 @@ class RetainedCheckpointer:
     ) -> str:
         """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
 
-        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is
-        cut off to fit). The two share nothing afterwards.
+        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut
+        off to fit). The two share nothing afterwards.
 
         Raises:
-            NotFound: the checkpoint is not there.
-            Conflict: the new thread holds something already.
+            NotFound: the checkpoint does not exist.
+            Conflict: the new thread is not empty.
             ValueError: the new thread is the old one.
         """
 
@@ -2000,9 +2048,9 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> dict[str, Any] | None:
-        """What is known of a checkpoint without its state, the newest without an id.
+        """Return a checkpoint without its state, the newest without an id; ``None`` without one.
 
-        Keys: those of `CheckpointInfo`.
+        The keys are the fields of `CheckpointInfo`.
         """
 
     def get_storage_stats(
@@ -2011,9 +2059,12 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> dict[str, Any]:
-        """What a thread takes: total_checkpoints, total_size (bytes of every state whole),
-        compressed_size (bytes stored), compression_ratio (total_size over compressed_size, 1.0 if
-        there is nothing), full_checkpoints, delta_checkpoints.
+        """Return the number and sizes of a thread's checkpoints.
+
+        The keys are ``total_checkpoints``; ``total_size``, the bytes of every state whole;
+        ``compressed_size``, the bytes stored; ``compression_ratio``, ``total_size`` over
+        ``compressed_size``, or 1.0 of an empty thread; ``full_checkpoints`` and
+        ``delta_checkpoints``.
         """
 
     def get_writes(
@@ -2023,7 +2074,7 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[PendingWrite]:
-        """What was written for the step after a checkpoint, by (task_path, task_id, index)."""
+        """The pending writes for the step after a checkpoint, by (task_path, task_id, index)."""
 
     def history(
         self,
@@ -2035,18 +2086,18 @@ class RetainedCheckpointer:
         order: Literal["position", "id"] = "position",
         connection: HostConnection | None = None,
     ) -> LazyIterator[CheckpointInfo]:
-        """The thread's checkpoints, newest first; those older than checkpoint *before*, if given.
+        """Yield the thread's checkpoints, newest first; with *before*, only those older than it.
 
         Reads no payload, in pages of 500; a checkpoint deleted meanwhile may be missing.
 
         Args:
             order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
                 for hosts whose ids are in order of time; *before* may be any id then, and a
-                *thread_id* of ``None`` is all threads of the namespace.
-            below: in the namespaces under this one, too; in the order of ids only.
+                *thread_id* of ``None`` stands for all threads of the namespace.
+            below: include the namespaces under this one; in the order of ids only.
 
         Raises:
-            NotFound: in the order of positions, *before* is not there.
+            NotFound: in the order of positions, the checkpoint *before* does not exist.
         """
 
     def list_checkpoints(
@@ -2056,7 +2107,7 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """The ids of the thread's checkpoints, newest first, at most *limit*."""
+        """Return the ids of the thread's checkpoints, newest first, at most *limit*."""
 
     def list_logs(
         self,
@@ -2067,11 +2118,12 @@ class RetainedCheckpointer:
         below: bool = False,
         connection: HostConnection | None = None,
     ) -> list[LogInfo]:
-        """Logs with a checkpoint or an entry, most recently written first, and what each holds.
+        """Return logs with a checkpoint or an entry, most recently written first, at most *limit*.
 
-        Of all threads, those whose whole id matches a glob as in `list_threads`, or one thread. A
-        log is a thread in one namespace: this one's, with *below* also those under it. Under the
-        root lie all: those of frameworks, conversations, event logs.
+        Those of all threads, of threads whose whole id matches a glob as in `list_threads`, or of
+        one thread. A log is a thread in one namespace: this one's, with *below* also those under
+        it. The root has all logs below it: those of frameworks, conversations, event logs.
+        `LogInfo` has the counts and sizes of what a log holds.
         """
 
     def list_threads(
@@ -2082,10 +2134,10 @@ class RetainedCheckpointer:
         offset: int = 0,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """The ids of threads with a checkpoint, most recently written to first.
+        """Return the ids of threads with a checkpoint, most recently written first.
 
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``. *offset*
-        leaves out as many of the first; a thread that is saved meanwhile moves to the front.
+        skips as many of the first; a thread that is saved meanwhile moves to the front.
         """
 
     def list_with_metadata(
@@ -2094,7 +2146,7 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """The newest checkpoints over all threads, as `get_metadata`, newest first."""
+        """Return the newest checkpoints of all threads, newest first, as `get_metadata`."""
 
     def load(
         self,
@@ -2103,14 +2155,14 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> Any:
-        """The state of a checkpoint, the newest without an id; ``None`` if there is none.
+        """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
         One round trip. Every call builds new objects. It reads its own writes: not from a replica,
         unless the checkpointer is on ``db.replica()``.
 
         Raises:
-            Corrupt: what is stored does not match its checksum.
-            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
+            Corrupt: the stored state does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of the stored state.
         """
 
     def namespaces(
@@ -2119,7 +2171,7 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[tuple[str, ...]]:
-        """This namespace and those below it that the thread has a checkpoint in."""
+        """Return the namespaces, from this one on down, in which the thread has a checkpoint."""
 
     def prune(
         self,
@@ -2130,21 +2182,21 @@ class RetainedCheckpointer:
         older_than: Seconds | None = None,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watch | None = None,
+        progress: ProgressCallback | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete checkpoints that every given rule lets go (see `Retention`); how bulk_delete.
+        """Delete the checkpoints that no given rule keeps (see `Retention`); return their number.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
-        thread always stays, and so do states, without a name, that kept ones are built on.
+        thread always stays, and so do states that kept checkpoints are built on.
 
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
-        thread that somebody is saving into is passed over and tried again at the end, for some two
-        seconds; then it is left, and `Progress.busy` says so. One thread, by its name, is waited
-        for. Interrupted, run it again: it goes on where something is left.
+        thread that somebody is saving into is skipped and tried again at the end, for some two
+        seconds; then it is left, and `Progress.busy` says so. A single thread is waited for. An
+        interrupted prune is resumed by running it again.
 
         Args:
-            dry_run: count what would go, exactly, reading only.
+            dry_run: only count what would be deleted, exactly; nothing is written.
             progress: called after every batch.
         """
 
@@ -2182,7 +2234,9 @@ class RetainedCheckpointer:
         made_at: datetime | None = None,
         connection: HostConnection | None = None,
     ) -> None:
-        """Keep what a task wrote for the step after a checkpoint, which may be saved later.
+        """Store the pending writes of a task for the step after a checkpoint.
+
+        The checkpoint may be saved later.
 
         One round trip on PostgreSQL. The writes live as long as their checkpoint.
 
@@ -2191,8 +2245,9 @@ class RetainedCheckpointer:
             indexes: the place of each among the task's writes; 0, 1, …, if not given. Of writes in
                 the same place the first stays, unless a later call is to *overwrite*; in a place
                 below 0 the last.
-            made_at: when the checkpoint came to be. One from after the thread's deletion belongs to
-                its next life: the write is kept, and seen once a checkpoint has begun that.
+            made_at: the time at which the checkpoint was made. If it is after the thread's
+                deletion, the checkpoint belongs to the thread's next life: the write is stored, and
+                seen once a checkpoint has begun that life.
 
         Raises:
             NotSerialisable, TooLarge: a value cannot be stored; nothing was written.
@@ -2208,23 +2263,21 @@ class RetainedCheckpointer:
         data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """Checkpoints whose metadata has *value* under *key*, newest first, as `get_metadata`.
+        """Return checkpoints whose metadata has *value* under *key*, newest first.
 
-        Numbers compare as numbers and booleans as booleans. Any key; answered by an index, but on
-        Oracle, which has none over keys that are not known beforehand. With *data* each has its
+        Each is as `get_metadata` gives it.
+
+        Numbers compare as numbers and booleans as booleans. Any key works; an index answers, except
+        on Oracle, which has none over keys that are not known beforehand. With *data* each has its
         state under ``data``, as it is stored: one more read for each.
-        """
-
-    def remembered(self, thread_id: str, checkpoint_id: str, keys: Iterable[str]) -> dict[str, Any]:
-        """Those of *keys* that this process remembers of a checkpoint's state, without asking the
-        database: of the newest of a thread that it has saved or loaded, or of none.
         """
 
     def rewrite(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """Encode a thread's checkpoints anew, so that nothing of deleted states is left in them.
 
-        One transaction. Returns how many nameless states were dropped. What the database itself
-        keeps (free pages, write-ahead logs, backups) is beyond it.
+        One transaction. Returns the number of states that were dropped because no checkpoint has
+        them. What the database itself keeps (free pages, write-ahead logs, backups) is out of
+        reach.
         """
 
     def save(
@@ -2288,15 +2341,15 @@ class RetainedCheckpointer:
         data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """Checkpoints whose step added words of *query*, best first.
+        """Return checkpoints whose step added words of *query*, best first.
 
-        As `get_metadata`, with ``score`` (0..1: of the best, the share of the query it holds, rare
-        words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
-        not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
-        operator. A query without words finds nothing. With *below* in the namespaces under this
-        one, too, in one ranking: `Checkpointer(db).search(…, below=True)` finds what any framework
-        has saved. With *data* each has its state under ``data``, as it is stored: one more read for
-        each.
+        Each is as `get_metadata` gives it, with ``score`` (0 to 1: of the best, the share of the
+        query that it holds, rare words counting more; of others, in proportion, by BM25) and
+        ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words are found,
+        and nothing in *query* is an operator. A query without words finds nothing. With *below* the
+        namespaces under this one are included, in one ranking: `Checkpointer(db).search(…,
+        below=True)` finds what any framework has saved. With *data* each has its state under
+        ``data``, as it is stored: one more read for each.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -2312,14 +2365,14 @@ class RetainedCheckpointer:
         among: int | None = 1000,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """Threads whose newest state has *value* under *path*, most recently saved first.
+        """Return threads whose newest state has *value* under *path*, most recently saved first.
 
-        Each as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it is
-        stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
+        Each is as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it
+        is stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
         values are equal as in `memalchemy.filters`. No index serves this: the newest states of the
         *among* threads saved last are read, one read for each, and a thread beyond them is not
-        found; ``among=None`` reads those of all. What is asked often belongs into the metadata of
-        a save, where `query_by_metadata` finds it by an index.
+        found; ``among=None`` reads those of all. A value that is searched for often belongs in the
+        metadata of a save, where `query_by_metadata` finds it by an index.
 
         Raises:
             Corrupt: a stored state that was read does not match its checksum.
@@ -2333,8 +2386,9 @@ class RetainedCheckpointer:
         newest_by: str = "position",
         connection: HostConnection | None = None,
     ) -> Snapshot | None:
-        """A checkpoint with its state and its pending writes, in one round trip; ``None`` if it is
-        not there.
+        """Return a checkpoint with its state and pending writes; ``None`` if it does not exist.
+
+        One round trip.
 
         Args:
             newest_by: without a *checkpoint_id*: the last saved (``"position"``), or the one of the
@@ -2351,7 +2405,7 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> LazyIterator[Snapshot]:
-        """Some checkpoints as `snapshot` gives them, in this order, without those that are gone.
+        """Yield some checkpoints as `snapshot` returns them, in this order, without missing ones.
 
         Two round trips for each 20.
         """
@@ -2362,16 +2416,16 @@ class RetainedCheckpointer:
         *,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watch | None = None,
+        progress: ProgressCallback | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove threads that were not saved for so long, expired threads, and old tombstones.
+        """Remove threads that were not saved for some days, expired threads, and old tombstones.
 
         A log whose thread is in use in a namespace above it stays, as that of a subgraph which
-        remembers by itself. Without *older_than_days* (``None``) only expired threads and old
-        tombstones, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
-        *dry_run* and *progress* are as in `prune`. Returns how many checkpoints and entries went.
-        `memalchemy.space.reclaim` gives the space back.
+        remembers by itself. With ``older_than_days=None`` only expired threads and old tombstones
+        go, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
+        *dry_run* and *progress* are as in `prune`. Returns the number of removed checkpoints and
+        entries. `memalchemy.space.reclaim` gives the space back.
         """
 
 class Store:

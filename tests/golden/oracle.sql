@@ -5778,7 +5778,7 @@ AND NOT (store_items.namespace >= :k_internal
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
--- store.read.drop_expired()
+-- store.read.delete_expired()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.expires_at <= :p_now
@@ -5789,6 +5789,25 @@ AND (store_items.namespace, store_items.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
+-- store.read.find_dimensions(below=False)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.model = :p_model
+FETCH FIRST 1 ROWS ONLY
+
+-- store.read.find_dimensions(below=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace >= :k_namespace
+AND embeddings.namespace < :k_beyond
+AND NOT (embeddings.namespace >= :k_internal
+  AND embeddings.namespace < :k_internal_end)
+AND embeddings.model = :p_model
+FETCH FIRST 1 ROWS ONLY
+
 -- store.read.has_item()
 SELECT store_items.version
 FROM store_items
@@ -5797,20 +5816,6 @@ AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
-
--- store.read.lifetimes_of_items()
-SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT each_.namespace, each_.key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
-          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now)
-AND store_items.lifetime IS NOT NULL
 
 -- store.read.list_expired()
 SELECT store_items.namespace, store_items.key
@@ -5964,6 +5969,20 @@ AND store_items.key > :p_after_key
 ORDER BY store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
+-- store.read.list_lifetimes()
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.lifetime IS NOT NULL
+
 -- store.read.list_paths()
 WITH paths(place) AS (
   SELECT (
@@ -5994,25 +6013,6 @@ SELECT paths.place
 FROM paths
 WHERE paths.place IS NOT NULL
 FETCH FIRST :p_limit ROWS ONLY
-
--- store.read.other_size(below=False)
-SELECT embeddings.dimensions
-FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-AND embeddings.namespace = :k_namespace
-AND embeddings.model = :p_model
-FETCH FIRST 1 ROWS ONLY
-
--- store.read.other_size(below=True)
-SELECT embeddings.dimensions
-FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-AND embeddings.namespace >= :k_namespace
-AND embeddings.namespace < :k_beyond
-AND NOT (embeddings.namespace >= :k_internal
-  AND embeddings.namespace < :k_internal_end)
-AND embeddings.model = :p_model
-FETCH FIRST 1 ROWS ONLY
 
 -- store.read.read_item()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -6058,42 +6058,6 @@ AND (EXISTS (
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > :p_now)))
 
--- store.write.change_item(expected=any)
-UPDATE store_items
-SET meta=:p_meta, version=CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
-ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
-  field_terms=:p_field_terms, created_at=CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN store_items.created_at
-ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
-  value=:p_value
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-RETURNING store_items.version
-INTO :ret_0
-
--- store.write.change_item(expected=none)
-UPDATE store_items
-SET meta=:p_meta, version=CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
-ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
-  field_terms=:p_field_terms, created_at=CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN store_items.created_at
-ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
-  value=:p_value
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-AND NOT (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now)
-RETURNING store_items.version
-INTO :ret_0
-
 -- store.write.clear_items(below=False)
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -6107,21 +6071,56 @@ AND store_items.namespace < :k_beyond
 AND NOT (store_items.namespace >= :k_internal
   AND store_items.namespace < :k_internal_end)
 
--- store.write.date_item()
-UPDATE store_items
-SET created_at=coalesce(:p_created_at, store_items.created_at), updated_at=coalesce(:p_updated_at,
-    store_items.updated_at), expires_at=coalesce(:p_expires_at, store_items.expires_at)
+-- store.write.delete_item(expected=any)
+DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
+RETURNING store_items.expires_at
+INTO :ret_0
 
--- store.write.drop_vectors()
+-- store.write.delete_item(expected=version)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.version = :p_expected
+RETURNING store_items.expires_at
+INTO :ret_0
+
+-- store.write.delete_item(expected=item)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.version = :p_expected
+AND store_items.created_at = :p_born
+RETURNING store_items.expires_at
+INTO :ret_0
+
+-- store.write.delete_items()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.write.delete_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 AND embeddings.namespace = :k_namespace
 AND embeddings.key = :k_key
 
--- store.write.drop_vectors_of()
+-- store.write.delete_vectors_of_items()
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 AND (embeddings.namespace, embeddings.key) IN (
@@ -6131,30 +6130,14 @@ AND (embeddings.namespace, embeddings.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
--- store.write.drop_vectors_of_model()
+-- store.write.delete_vectors_of_model()
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 AND embeddings.namespace = :k_namespace
 AND embeddings.key = :k_key
 AND embeddings.model = :p_model
 
--- store.write.lock_item()
-SELECT store_items.version
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now)
-FOR UPDATE
-
--- store.write.new_item()
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, value)
-VALUES (:k_tenant, :k_namespace, :k_key, :p_meta, 1, :p_codec, :p_checksum, :p_search_text,
-    :p_field_terms, :p_updated_at, :p_updated_at, :p_expires_at, :p_lifetime, :p_value)
-
--- store.write.prolong_item()
+-- store.write.extend_lifetime()
 UPDATE store_items
 SET expires_at=:p_expires_at
 WHERE store_items.tenant = :k_tenant
@@ -6165,6 +6148,22 @@ AND store_items.lifetime = :p_lifetime
 AND store_items.expires_at < :p_expires_at
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
+
+-- store.write.insert_item()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
+VALUES (:k_tenant, :k_namespace, :k_key, :p_meta, 1, :p_codec, :p_checksum, :p_search_text,
+    :p_field_terms, :p_updated_at, :p_updated_at, :p_expires_at, :p_lifetime, :p_value)
+
+-- store.write.lock_item()
+SELECT store_items.version
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+FOR UPDATE
 
 -- store.write.put_item(expected=version)
 UPDATE store_items
@@ -6212,45 +6211,46 @@ INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, 
 VALUES (:k_tenant, :k_namespace, :k_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
     :p_vector)
 
--- store.write.remove_item(expected=any)
-DELETE FROM store_items
+-- store.write.set_item_times()
+UPDATE store_items
+SET created_at=coalesce(:p_created_at, store_items.created_at), updated_at=coalesce(:p_updated_at,
+    store_items.updated_at), expires_at=coalesce(:p_expires_at, store_items.expires_at)
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
-RETURNING store_items.expires_at
-INTO :ret_0
 
--- store.write.remove_item(expected=version)
-DELETE FROM store_items
+-- store.write.update_item(expected=any)
+UPDATE store_items
+SET meta=:p_meta, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
+ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
+  field_terms=:p_field_terms, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.created_at
+ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
+  value=:p_value
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now)
-AND store_items.version = :p_expected
-RETURNING store_items.expires_at
+RETURNING store_items.version
 INTO :ret_0
 
--- store.write.remove_item(expected=item)
-DELETE FROM store_items
+-- store.write.update_item(expected=none)
+UPDATE store_items
+SET meta=:p_meta, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
+ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
+  field_terms=:p_field_terms, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.created_at
+ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
+  value=:p_value
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
-AND (store_items.expires_at IS NULL
+AND NOT (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
-AND store_items.version = :p_expected
-AND store_items.created_at = :p_born
-RETURNING store_items.expires_at
+RETURNING store_items.version
 INTO :ret_0
-
--- store.write.remove_items()
-DELETE FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT each_.namespace, each_.key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
-          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now)

@@ -9047,7 +9047,7 @@ AND NOT (store_items.namespace >= $4::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
 
--- store.read.drop_expired()
+-- store.read.delete_expired()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
@@ -9057,6 +9057,25 @@ AND (store_items.namespace, store_items.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
 
+-- store.read.find_dimensions(below=False)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.model = $3::VARCHAR
+LIMIT $4::INTEGER
+
+-- store.read.find_dimensions(below=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace >= $2::VARCHAR
+AND embeddings.namespace < $3::VARCHAR
+AND NOT (embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR)
+AND embeddings.model = $6::VARCHAR
+LIMIT $7::INTEGER
+
 -- store.read.has_item()
 SELECT store_items.version
 FROM store_items
@@ -9065,19 +9084,6 @@ AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-
--- store.read.lifetimes_of_items()
-SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND store_items.lifetime IS NOT NULL
 
 -- store.read.list_expired()
 SELECT store_items.namespace, store_items.key
@@ -9231,6 +9237,19 @@ AND store_items.key > $4::VARCHAR
 ORDER BY store_items.key
 LIMIT $5
 
+-- store.read.list_lifetimes()
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND store_items.lifetime IS NOT NULL
+
 -- store.read.list_paths()
 WITH RECURSIVE paths(place) AS (
   SELECT (
@@ -9260,25 +9279,6 @@ SELECT paths.place
 FROM paths
 WHERE paths.place IS NOT NULL
 LIMIT $7
-
--- store.read.other_size(below=False)
-SELECT embeddings.dimensions
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace = $2::VARCHAR
-AND embeddings.model = $3::VARCHAR
-LIMIT $4::INTEGER
-
--- store.read.other_size(below=True)
-SELECT embeddings.dimensions
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace >= $2::VARCHAR
-AND embeddings.namespace < $3::VARCHAR
-AND NOT (embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR)
-AND embeddings.model = $6::VARCHAR
-LIMIT $7::INTEGER
 
 -- store.read.read_item()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -9336,16 +9336,46 @@ AND store_items.namespace < $3::VARCHAR
 AND NOT (store_items.namespace >= $4::VARCHAR
   AND store_items.namespace < $5::VARCHAR)
 
--- store.write.date_item()
-UPDATE store_items
-SET created_at=coalesce($1::TIMESTAMP WITH TIME ZONE, store_items.created_at),
-  updated_at=coalesce($2::TIMESTAMP WITH TIME ZONE, store_items.updated_at),
-  expires_at=coalesce($3::TIMESTAMP WITH TIME ZONE, store_items.expires_at)
-WHERE store_items.tenant = $4::VARCHAR
-AND store_items.namespace = $5::VARCHAR
-AND store_items.key = $6::VARCHAR
+-- store.write.delete_item(expected=any)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+RETURNING store_items.expires_at
 
--- store.write.drop_other_vectors()
+-- store.write.delete_item(expected=version)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $5::BIGINT
+RETURNING store_items.expires_at
+
+-- store.write.delete_item(expected=item)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $5::BIGINT
+AND store_items.created_at = $6::TIMESTAMP WITH TIME ZONE
+RETURNING store_items.expires_at
+
+-- store.write.delete_items()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- store.write.delete_other_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
@@ -9360,13 +9390,13 @@ AND NOT (EXISTS (
     AND embeddings.model = listed.model
     AND CAST(embeddings.part AS TEXT) = listed.part))
 
--- store.write.drop_vectors()
+-- store.write.delete_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
 AND embeddings.key = $3::VARCHAR
 
--- store.write.drop_vectors_of()
+-- store.write.delete_vectors_of_items()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND (embeddings.namespace, embeddings.key) IN (
@@ -9375,24 +9405,14 @@ AND (embeddings.namespace, embeddings.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- store.write.drop_vectors_of_model()
+-- store.write.delete_vectors_of_model()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
 AND embeddings.key = $3::VARCHAR
 AND embeddings.model = $4::VARCHAR
 
--- store.write.lock_item()
-SELECT store_items.version
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-FOR UPDATE OF store_items
-
--- store.write.prolong_item()
+-- store.write.extend_lifetime()
 UPDATE store_items
 SET expires_at=$1::TIMESTAMP WITH TIME ZONE
 WHERE store_items.tenant = $2::VARCHAR
@@ -9404,118 +9424,15 @@ AND store_items.expires_at < $1::TIMESTAMP WITH TIME ZONE
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 
--- store.write.put_alone(expected=any)
-WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
-      search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
-      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
-      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
-  ON CONFLICT (tenant, namespace, key)
-  DO UPDATE SET meta = $4::JSONB, version = CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
-  ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
-    field_terms = $8::VARCHAR, created_at = CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-  ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
-  RETURNING store_items.version),
-gone AS (DELETE FROM embeddings
-  WHERE embeddings.tenant = $1::VARCHAR
-  AND embeddings.namespace = $2::VARCHAR
-  AND embeddings.key = $3::VARCHAR
-  AND (EXISTS (
-      SELECT item.version
-      FROM item)))
-SELECT item.version
-FROM item
-
--- store.write.put_alone(expected=none)
-WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
-      search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
-      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
-      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
-  ON CONFLICT (tenant, namespace, key)
-  DO UPDATE SET meta = $4::JSONB, version = CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
-  ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
-    field_terms = $8::VARCHAR, created_at = CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-  ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
-  WHERE NOT (store_items.expires_at IS NULL
-    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  RETURNING store_items.version),
-gone AS (DELETE FROM embeddings
-  WHERE embeddings.tenant = $1::VARCHAR
-  AND embeddings.namespace = $2::VARCHAR
-  AND embeddings.key = $3::VARCHAR
-  AND (EXISTS (
-      SELECT item.version
-      FROM item)))
-SELECT item.version
-FROM item
-
--- store.write.put_alone(expected=version)
-WITH item AS (UPDATE store_items
-  SET meta=$4::JSONB, version=CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $6::BIGINT
-  ELSE 1 END, codec=$7::VARCHAR, checksum=$8::BIGINT, search_text=$9::VARCHAR,
-    field_terms=$10::VARCHAR, created_at=CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-  ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
-    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, value=$14::BYTEA
-  WHERE store_items.tenant = $1::VARCHAR
-  AND store_items.namespace = $2::VARCHAR
-  AND store_items.key = $3::VARCHAR
-  AND (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND store_items.version = $15::BIGINT
-  RETURNING store_items.version),
-gone AS (DELETE FROM embeddings
-  WHERE embeddings.tenant = $1::VARCHAR
-  AND embeddings.namespace = $2::VARCHAR
-  AND embeddings.key = $3::VARCHAR
-  AND (EXISTS (
-      SELECT item.version
-      FROM item)))
-SELECT item.version
-FROM item
-
--- store.write.put_alone(expected=item)
-WITH item AS (UPDATE store_items
-  SET meta=$4::JSONB, version=CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $6::BIGINT
-  ELSE 1 END, codec=$7::VARCHAR, checksum=$8::BIGINT, search_text=$9::VARCHAR,
-    field_terms=$10::VARCHAR, created_at=CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-  ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
-    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, value=$14::BYTEA
-  WHERE store_items.tenant = $1::VARCHAR
-  AND store_items.namespace = $2::VARCHAR
-  AND store_items.key = $3::VARCHAR
-  AND (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND store_items.version = $15::BIGINT
-  AND store_items.created_at = $16::TIMESTAMP WITH TIME ZONE
-  RETURNING store_items.version),
-gone AS (DELETE FROM embeddings
-  WHERE embeddings.tenant = $1::VARCHAR
-  AND embeddings.namespace = $2::VARCHAR
-  AND embeddings.key = $3::VARCHAR
-  AND (EXISTS (
-      SELECT item.version
-      FROM item)))
-SELECT item.version
-FROM item
+-- store.write.lock_item()
+SELECT store_items.version
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+FOR UPDATE OF store_items
 
 -- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
@@ -9594,6 +9511,119 @@ AND store_items.version = $15::BIGINT
 AND store_items.created_at = $16::TIMESTAMP WITH TIME ZONE
 RETURNING store_items.version
 
+-- store.write.put_item_without_vectors(expected=any)
+WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
+      search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+  ON CONFLICT (tenant, namespace, key)
+  DO UPDATE SET meta = $4::JSONB, version = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+  ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
+    field_terms = $8::VARCHAR, created_at = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
+-- store.write.put_item_without_vectors(expected=none)
+WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
+      search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+  ON CONFLICT (tenant, namespace, key)
+  DO UPDATE SET meta = $4::JSONB, version = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+  ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
+    field_terms = $8::VARCHAR, created_at = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+  WHERE NOT (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
+-- store.write.put_item_without_vectors(expected=version)
+WITH item AS (UPDATE store_items
+  SET meta=$4::JSONB, version=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $6::BIGINT
+  ELSE 1 END, codec=$7::VARCHAR, checksum=$8::BIGINT, search_text=$9::VARCHAR,
+    field_terms=$10::VARCHAR, created_at=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
+    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, value=$14::BYTEA
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace = $2::VARCHAR
+  AND store_items.key = $3::VARCHAR
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND store_items.version = $15::BIGINT
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
+-- store.write.put_item_without_vectors(expected=item)
+WITH item AS (UPDATE store_items
+  SET meta=$4::JSONB, version=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $6::BIGINT
+  ELSE 1 END, codec=$7::VARCHAR, checksum=$8::BIGINT, search_text=$9::VARCHAR,
+    field_terms=$10::VARCHAR, created_at=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
+    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, value=$14::BYTEA
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace = $2::VARCHAR
+  AND store_items.key = $3::VARCHAR
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND store_items.version = $15::BIGINT
+  AND store_items.created_at = $16::TIMESTAMP WITH TIME ZONE
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
 -- store.write.put_items()
 WITH i_rows AS (
   SELECT i_given.namespace AS namespace, i_given.key AS key, CAST(i_given.meta AS JSONB) AS meta,
@@ -9638,41 +9668,11 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INT
 ON CONFLICT (tenant, namespace, key, field, model, part)
 DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
 
--- store.write.remove_item(expected=any)
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-RETURNING store_items.expires_at
-
--- store.write.remove_item(expected=version)
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND store_items.version = $5::BIGINT
-RETURNING store_items.expires_at
-
--- store.write.remove_item(expected=item)
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND store_items.version = $5::BIGINT
-AND store_items.created_at = $6::TIMESTAMP WITH TIME ZONE
-RETURNING store_items.expires_at
-
--- store.write.remove_items()
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+-- store.write.set_item_times()
+UPDATE store_items
+SET created_at=coalesce($1::TIMESTAMP WITH TIME ZONE, store_items.created_at),
+  updated_at=coalesce($2::TIMESTAMP WITH TIME ZONE, store_items.updated_at),
+  expires_at=coalesce($3::TIMESTAMP WITH TIME ZONE, store_items.expires_at)
+WHERE store_items.tenant = $4::VARCHAR
+AND store_items.namespace = $5::VARCHAR
+AND store_items.key = $6::VARCHAR

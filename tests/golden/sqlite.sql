@@ -6192,7 +6192,7 @@ AND NOT (store_items.namespace >= ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.read.drop_expired()
+-- store.read.delete_expired()
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.expires_at <= ?
@@ -6205,6 +6205,27 @@ AND (store_items.namespace, store_items."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
+-- store.read.find_dimensions(below=False)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+LIMIT ?
+OFFSET ?
+
+-- store.read.find_dimensions(below=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace >= ?
+AND embeddings.namespace < ?
+AND NOT (embeddings.namespace >= ?
+  AND embeddings.namespace < ?)
+AND embeddings.model = ?
+LIMIT ?
+OFFSET ?
+
 -- store.read.has_item()
 SELECT store_items.version
 FROM store_items
@@ -6213,22 +6234,6 @@ AND store_items.namespace = ?
 AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
-
--- store.read.lifetimes_of_items()
-SELECT store_items.namespace, store_items."key", store_items.version, store_items.lifetime
-FROM store_items
-WHERE store_items.tenant = ?
-AND (store_items.namespace, store_items."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > ?)
-AND store_items.lifetime IS NOT NULL
 
 -- store.read.list_expired()
 SELECT store_items.namespace, store_items."key"
@@ -6393,6 +6398,22 @@ ORDER BY store_items."key"
 LIMIT ?
 OFFSET ?
 
+-- store.read.list_lifetimes()
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.lifetime
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.lifetime IS NOT NULL
+
 -- store.read.list_paths()
 WITH RECURSIVE paths(place) AS (
   SELECT (
@@ -6421,27 +6442,6 @@ WITH RECURSIVE paths(place) AS (
 SELECT paths.place
 FROM paths
 WHERE paths.place IS NOT NULL
-LIMIT ?
-OFFSET ?
-
--- store.read.other_size(below=False)
-SELECT embeddings.dimensions
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings.model = ?
-LIMIT ?
-OFFSET ?
-
--- store.read.other_size(below=True)
-SELECT embeddings.dimensions
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace >= ?
-AND embeddings.namespace < ?
-AND NOT (embeddings.namespace >= ?
-  AND embeddings.namespace < ?)
-AND embeddings.model = ?
 LIMIT ?
 OFFSET ?
 
@@ -6504,15 +6504,49 @@ AND store_items.namespace < ?
 AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 
--- store.write.date_item()
-UPDATE store_items
-SET created_at=coalesce(?, store_items.created_at), updated_at=coalesce(?, store_items.updated_at),
-  expires_at=coalesce(?, store_items.expires_at)
+-- store.write.delete_item(expected=any)
+DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
+RETURNING expires_at
 
--- store.write.drop_other_vectors()
+-- store.write.delete_item(expected=version)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.version = ?
+RETURNING expires_at
+
+-- store.write.delete_item(expected=item)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.version = ?
+AND store_items.created_at = ?
+RETURNING expires_at
+
+-- store.write.delete_items()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.write.delete_other_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
@@ -6530,13 +6564,13 @@ AND NOT (EXISTS (
     AND embeddings.model = listed.model
     AND CAST(embeddings.part AS TEXT) = listed.part))
 
--- store.write.drop_vectors()
+-- store.write.delete_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
 AND embeddings."key" = ?
 
--- store.write.drop_vectors_of()
+-- store.write.delete_vectors_of_items()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND (embeddings.namespace, embeddings."key") IN (
@@ -6548,24 +6582,14 @@ AND (embeddings.namespace, embeddings."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- store.write.drop_vectors_of_model()
+-- store.write.delete_vectors_of_model()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
 AND embeddings."key" = ?
 AND embeddings.model = ?
 
--- store.write.lock_item()
-UPDATE store_items
-SET version=store_items.version
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > ?)
-RETURNING version
-
--- store.write.prolong_item()
+-- store.write.extend_lifetime()
 UPDATE store_items
 SET expires_at=?
 WHERE store_items.tenant = ?
@@ -6576,6 +6600,16 @@ AND store_items.lifetime = ?
 AND store_items.expires_at < ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+
+-- store.write.lock_item()
+UPDATE store_items
+SET version=store_items.version
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+RETURNING version
 
 -- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
@@ -6675,44 +6709,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, namespace, "key", field, model, part)
 DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
 
--- store.write.remove_item(expected=any)
-DELETE FROM store_items
+-- store.write.set_item_times()
+UPDATE store_items
+SET created_at=coalesce(?, store_items.created_at), updated_at=coalesce(?, store_items.updated_at),
+  expires_at=coalesce(?, store_items.expires_at)
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
-RETURNING expires_at
-
--- store.write.remove_item(expected=version)
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > ?)
-AND store_items.version = ?
-RETURNING expires_at
-
--- store.write.remove_item(expected=item)
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > ?)
-AND store_items.version = ?
-AND store_items.created_at = ?
-RETURNING expires_at
-
--- store.write.remove_items()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND (store_items.namespace, store_items."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > ?)

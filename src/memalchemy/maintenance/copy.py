@@ -66,7 +66,7 @@ from memalchemy.search.cache_versions import COUNTERS, count_change
 from memalchemy.search.scope import EMBEDDINGS, ITEM_KEY, ITEMS, of_item
 from memalchemy.search.vectors import has_native_vectors
 from memalchemy.statements import Parameters, beyond, bound, program_of, statement
-from memalchemy.store.write import drop_vectors
+from memalchemy.store.write import delete_vectors
 
 __all__ = ["CopyReport", "copy"]
 
@@ -418,7 +418,7 @@ class DatabaseCopy:
             if await self._write(erase_item(d), seen, transaction) != 1:
                 raise _written_meanwhile(key)
         if there is OnTarget.OTHER_VECTORS:
-            await self._write(drop_vectors(d), binds, transaction)
+            await self._write(delete_vectors(d), binds, transaction)
         else:
             await self._insert("store_items", items, key, transaction)
         if vectors:

@@ -1,4 +1,4 @@
-"""What changes items: one program for a put, one for a removal, and the statements they are of."""
+"""Write items: a program for each way to put, change or delete them, and their statements."""
 
 from __future__ import annotations
 
@@ -46,32 +46,34 @@ from memalchemy.search.scope import (
 )
 from memalchemy.statements import Program, statement
 
-_CHANGING = (
+_ITEM_COLUMNS = (
     "meta", "codec", "checksum", "search_text", "field_terms", "updated_at", "expires_at",
     "lifetime", "value",
 )  # fmt: skip
-_OF_ALL = ("tenant", "codec", "updated_at")
-"""What the items of a batch have in common."""
-_OF_A_VECTOR = ("dimensions", "change", "vector")
+_SHARED_COLUMNS = ("tenant", "codec", "updated_at")
+"""The columns that are the same in all items of a batch."""
+_VECTOR_COLUMNS = ("dimensions", "change", "vector")
 EXPECTED = ("any", "none", "version", "item")
-"""What must be there before a put: anything, nothing alive, an item at ``p_expected``, or the one
-that was also made at ``p_born``: another of its key begins again at version 1.
+"""The state in which an item must be before a put.
+
+Any; not existing; at version ``p_expected``; or also created at ``p_born``, because another item of
+the same key begins again at version 1.
 """
 Expected = int | StoreItem | Unset | None
-"""The same as a caller says it: `UNSET`, ``None``, a version, or an item that was read."""
+"""The same as an argument: `UNSET`, ``None``, a version, or an item that was read."""
 
 
 Row = Mapping[str, Any]
-"""What a put of an item binds: its key, and all that it holds."""
+"""The values that a put of an item binds."""
 
 
 def place_of(row: Row) -> Place:
-    """Where a row is put."""
+    """Return the encoded namespace and the key of a row."""
     return row["k_namespace"], row["k_key"]
 
 
 class VectorRow(NamedTuple):
-    """One vector of an item."""
+    """Vector of an item."""
 
     field: str
     model: str
@@ -85,29 +87,30 @@ def _bind(name: str) -> Any:
     return bindparam(f"{prefix}_{name}", type_=ITEMS.c[name].type)
 
 
-def _changed(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
-    """What a put makes of an item that is there; one that has expired starts anew."""
+def _update_values(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
+    """Return the columns that a put changes in an existing item; an expired one starts anew."""
     live = live_item()
-    return {name: given(name) for name in _CHANGING} | {
+    return {name: given(name) for name in _ITEM_COLUMNS} | {
         "version": case((live, ITEMS.c.version + 1), else_=literal_column("1")),
         "created_at": case((live, ITEMS.c.created_at), else_=given("updated_at")),
     }
 
 
-def _new(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
-    """What a put makes where no item is."""
-    return {name: given(name) for name in (*ITEM_KEY, *_CHANGING)} | {
+def _insert_values(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
+    """Return the columns of a new item."""
+    return {name: given(name) for name in (*ITEM_KEY, *_ITEM_COLUMNS)} | {
         "version": literal_column("1", Integer),
         "created_at": given("updated_at"),
     }
 
 
-def _dropped(*more: ColumnElement[bool]) -> Delete:
-    """An item's vectors go."""
+def _delete_vectors(*more: ColumnElement[bool]) -> Delete:
+    """Delete an item's vectors."""
     return delete(EMBEDDINGS).where(of_item(EMBEDDINGS), *more)
 
 
-def _as_expected(expected: str) -> list[ColumnElement[bool]]:
+def _conditions_on_item(expected: str) -> list[ColumnElement[bool]]:
+    """Return one of `EXPECTED` as SQL."""
     if expected in ("version", "item"):
         version = bindparam("p_expected", type_=ITEMS.c.version.type)
         born = ITEMS.c.created_at == bindparam("p_born", type_=ITEMS.c.created_at.type)
@@ -116,64 +119,68 @@ def _as_expected(expected: str) -> list[ColumnElement[bool]]:
     return [not_(live_item())] if expected == "none" else []
 
 
-def _change(expected: str) -> Any:
-    changing = update(ITEMS).where(of_item(ITEMS), *_as_expected(expected)).values(_changed())
+def _update_item(expected: str) -> Any:
+    changing = (
+        update(ITEMS).where(of_item(ITEMS), *_conditions_on_item(expected)).values(_update_values())
+    )
     return changing.returning(ITEMS.c.version)
 
 
-def _put(dialect: Dialect, expected: str) -> Any:
+def _put_item(dialect: Dialect, expected: str) -> Any:
     if expected in ("version", "item"):
-        return _change(expected)
-    where = and_(*_as_expected(expected)) if expected == "none" else None
-    return dialect.statements.upsert(ITEMS, _new(), ITEM_KEY, _changed(), where=where).returning(
-        ITEMS.c.version
-    )
+        return _update_item(expected)
+    where = and_(*_conditions_on_item(expected)) if expected == "none" else None
+    return dialect.statements.upsert(
+        ITEMS, _insert_values(), ITEM_KEY, _update_values(), where=where
+    ).returning(ITEMS.c.version)
 
 
 @statement(expected=EXPECTED)
 def put_item(dialect: Dialect, expected: str) -> Executable | None:
     """Write an item, and return its version; no row if it is not as expected."""
-    return _put(dialect, expected) if dialect.upserts or expected in ("version", "item") else None
+    return (
+        _put_item(dialect, expected) if dialect.upserts or expected in ("version", "item") else None
+    )
 
 
 @statement(expected=EXPECTED)
-def put_alone(dialect: Dialect, expected: str) -> Executable | None:
-    """A whole put of an item without vectors, in one statement: those that it had go."""
+def put_item_without_vectors(dialect: Dialect, expected: str) -> Executable | None:
+    """Write an item and delete its vectors, in one statement."""
     if not dialect.single_statement_save:
         return None
-    item = _put(dialect, expected).cte("item")
-    gone = _dropped(select(item.c.version).exists()).cte("gone")
+    item = _put_item(dialect, expected).cte("item")
+    gone = _delete_vectors(select(item.c.version).exists()).cte("gone")
     return select(item.c.version).add_cte(gone)
 
 
 @statement(expected=("any", "none"))
-def change_item(dialect: Dialect, expected: str) -> Executable | None:
-    """`put_item` without an upsert, first half: the item is there."""
-    return None if dialect.upserts else _change(expected)
+def update_item(dialect: Dialect, expected: str) -> Executable | None:
+    """Update an existing item: the first half of `put_item` without an upsert."""
+    return None if dialect.upserts else _update_item(expected)
 
 
 @statement()
-def new_item(dialect: Dialect) -> Executable | None:
-    """`put_item` without an upsert, second half: it is not."""
-    return None if dialect.upserts else insert(ITEMS).values(_new())
+def insert_item(dialect: Dialect) -> Executable | None:
+    """Insert a new item: the second half of `put_item` without an upsert."""
+    return None if dialect.upserts else insert(ITEMS).values(_insert_values())
 
 
 @statement()
-def drop_vectors(dialect: Dialect) -> Executable:
-    """Remove an item's vectors."""
-    return _dropped()
+def delete_vectors(dialect: Dialect) -> Executable:
+    """Delete an item's vectors."""
+    return _delete_vectors()
 
 
 @statement()
-def drop_other_vectors(dialect: Dialect) -> Executable | None:
-    """Remove an item's vectors but those that ``p_kept`` lists, which are written anew."""
+def delete_other_vectors(dialect: Dialect) -> Executable | None:
+    """Delete an item's vectors except those that ``p_kept`` lists, which are written anew."""
     if not dialect.upserts:
         return None
     kept = dialect.statements.rows_from_list("p_kept", ("field", "model", "part"))
     same = [EMBEDDINGS.c[name] == kept.c[name] for name in ("field", "model")]
     part = cast(EMBEDDINGS.c.part, Text) == kept.c.part
     stays: Select[Any] = select(literal_column("1")).select_from(kept).where(*same, part)
-    return _dropped(~stays.exists())
+    return _delete_vectors(~stays.exists())
 
 
 @statement()
@@ -183,9 +190,11 @@ def lock_item(dialect: Dialect) -> Executable:
 
 
 @statement()
-def drop_vectors_of_model(dialect: Dialect) -> Executable:
-    """Remove an item's vectors of one model."""
-    return _dropped(EMBEDDINGS.c.model == bindparam("p_model", type_=EMBEDDINGS.c.model.type))
+def delete_vectors_of_model(dialect: Dialect) -> Executable:
+    """Delete an item's vectors of one model."""
+    return _delete_vectors(
+        EMBEDDINGS.c.model == bindparam("p_model", type_=EMBEDDINGS.c.model.type)
+    )
 
 
 @statement(native=(True, False))
@@ -201,61 +210,61 @@ def put_vector(dialect: Dialect, native: bool) -> Executable | None:
     values["vector"] = dialect.vectors.bind("p_vector", native)
     if not dialect.upserts:  # they were dropped before
         return insert(EMBEDDINGS).values(values)
-    changed = {name: dialect.statements.excluded(EMBEDDINGS, name) for name in _OF_A_VECTOR}
+    changed = {name: dialect.statements.excluded(EMBEDDINGS, name) for name in _VECTOR_COLUMNS}
     return dialect.statements.upsert(
         EMBEDDINGS, values, (*ITEM_KEY, "field", "model", "part"), changed
     )
 
 
-def _of_each() -> dict[str, Any]:
-    names = (*ITEM_KEY, *_CHANGING)
-    return {name: ITEMS.c[name].type for name in names if name not in _OF_ALL}
+def _row_values() -> dict[str, Any]:
+    names = (*ITEM_KEY, *_ITEM_COLUMNS)
+    return {name: ITEMS.c[name].type for name in names if name not in _SHARED_COLUMNS}
 
 
 @statement()
 def put_items(dialect: Dialect) -> Executable | None:
-    """Write items of one tenant and moment, whatever was there; their versions by their keys."""
+    """Write items of one tenant and time, whatever exists; return their versions by key."""
     if not dialect.statements.has_arrays:
         return None
-    rows = dialect.statements.rows_from_arrays("i", _of_each())
-    new = _new(lambda name: _bind(name) if name in _OF_ALL else rows.c[name])
-    changed = _changed(partial(dialect.statements.excluded, ITEMS))
+    rows = dialect.statements.rows_from_arrays("i", _row_values())
+    new = _insert_values(lambda name: _bind(name) if name in _SHARED_COLUMNS else rows.c[name])
+    changed = _update_values(partial(dialect.statements.excluded, ITEMS))
     source = select(*(column.label(name) for name, column in new.items())).select_from(rows)
     put = dialect.statements.upsert(ITEMS, new, ITEM_KEY, changed, source=source)
     return put.returning(ITEMS.c.namespace, ITEMS.c.key, ITEMS.c.version)
 
 
 @statement()
-def drop_vectors_of(dialect: Dialect) -> Executable:
-    """Remove the vectors of the items that ``p_keys`` lists, of one tenant."""
+def delete_vectors_of_items(dialect: Dialect) -> Executable:
+    """Delete the vectors of the items that ``p_keys`` lists, of one tenant."""
     tenant = EMBEDDINGS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     return delete(EMBEDDINGS).where(tenant, is_listed(dialect, EMBEDDINGS))
 
 
 @statement(expected=("any", "version", "item"))
-def remove_item(dialect: Dialect, expected: str) -> Executable:
-    """Remove an item with its vectors, if it is as expected; until when it would have lived."""
-    gone = delete(ITEMS).where(of_item(ITEMS), *_as_expected(expected))
+def delete_item(dialect: Dialect, expected: str) -> Executable:
+    """Delete an item with its vectors, if it is as expected; return when it would have expired."""
+    gone = delete(ITEMS).where(of_item(ITEMS), *_conditions_on_item(expected))
     # No condition: what SQLite 3.40 returns of a deleted row's IS NULL is wrong.
     return gone.returning(ITEMS.c.expires_at)
 
 
 @statement()
-def remove_items(dialect: Dialect) -> Executable:
-    """Remove the live items that ``p_keys`` lists, of one tenant, with their vectors."""
+def delete_items(dialect: Dialect) -> Executable:
+    """Delete the live items that ``p_keys`` lists, of one tenant, with their vectors."""
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     return delete(ITEMS).where(tenant, is_listed(dialect, ITEMS), live_item())
 
 
 @statement(below=(False, True))
 def clear_items(dialect: Dialect, below: bool) -> Executable:
-    """Remove all items of a namespace."""
+    """Delete all items of a namespace."""
     return delete(ITEMS).where(in_scope(ITEMS, below))
 
 
 @statement()
-def prolong_item(dialect: Dialect) -> Executable:
-    """Let an item live for its lifetime from now; binds ``p_expires_at`` and what it was."""
+def extend_lifetime(dialect: Dialect) -> Executable:
+    """Move the expiry of an item to ``p_expires_at`` if its version and lifetime are as read."""
     was = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
     lifetime = ITEMS.c.lifetime == _bind("lifetime")
     later = ITEMS.c.expires_at < _bind("expires_at")
@@ -266,8 +275,8 @@ def prolong_item(dialect: Dialect) -> Executable:
     )
 
 
-def as_expected(expected: Expected) -> tuple[str, dict[str, Any]]:
-    """The variant of `EXPECTED`, and what it binds."""
+def expectation(expected: Expected) -> tuple[str, dict[str, Any]]:
+    """Return the variant of `EXPECTED` for an expected version, and its binds."""
     if isinstance(expected, StoreItem):
         return "item", {"p_expected": expected.version, "p_born": expected.created_at}
     which = "any" if expected is UNSET else "none" if expected is None else "version"
@@ -278,8 +287,8 @@ def as_expected(expected: Expected) -> tuple[str, dict[str, Any]]:
 
 
 @statement()
-def date_item(dialect: Dialect) -> Executable:
-    """Give an item that was just written the times it had elsewhere, as far as they are given."""
+def set_item_times(dialect: Dialect) -> Executable:
+    """Set the times of an item that was just written, as far as they are given."""
     names = ("created_at", "updated_at", "expires_at")
     times = {name: func.coalesce(_bind(name), ITEMS.c[name]) for name in names}
     return update(ITEMS).where(of_item(ITEMS)).values(times)
@@ -288,23 +297,20 @@ def date_item(dialect: Dialect) -> Executable:
 def put(
     dialect: Dialect, row: Row, vectors: Sequence[VectorRow], native: bool, expected: Expected
 ) -> Program[int | None]:
-    """Write an item with its vectors; its version, or ``None`` if it is not as expected.
-
-    Nothing was changed then.
-    """
-    which, binds = as_expected(expected)
+    """Write an item with its vectors; return its version, or ``None`` if it is not as expected."""
+    which, binds = expectation(expected)
     values = dict(row) | binds
     if dialect.single_statement_save and not vectors:
-        rows = yield put_alone(dialect, expected=which), values
+        rows = yield put_item_without_vectors(dialect, expected=which), values
         return rows[0].version if rows else None
     version = yield from _put_program(dialect, values, which)
     if version is None:
         return None
     if vectors:
-        change = yield from _make_room(dialect, values, vectors, {})
+        change = yield from _delete_replaced_vectors(dialect, values, vectors, {})
         yield from _put_vectors(dialect, values, vectors, change, native)
     else:
-        yield drop_vectors(dialect), _key_of(values)
+        yield delete_vectors(dialect), _key_of(values)
     return version
 
 
@@ -313,11 +319,11 @@ def _put_program(dialect: Dialect, values: Row, which: str) -> Program[int | Non
         rows = yield put_item(dialect, expected=which), values
         return rows[0].version if rows else None
     for _ in range(2):
-        rows = yield change_item(dialect, expected=which), values
+        rows = yield update_item(dialect, expected=which), values
         if rows:
             return int(rows[0].version)
         try:
-            yield new_item(dialect), values
+            yield insert_item(dialect), values
         except UniqueViolation:
             continue  # somebody else made it, or it is not as expected: look again
         return 1
@@ -327,18 +333,14 @@ def _put_program(dialect: Dialect, values: Row, which: str) -> Program[int | Non
 def add_vectors(
     dialect: Dialect, item: Row, vectors: Sequence[VectorRow], native: bool, expected: int | Unset
 ) -> Program[int | None]:
-    """Give an item vectors of one model, in place of those of that model alone.
-
-    Returns its version, and changes nothing if it is not the *expected*; ``None`` if it is not
-    there. It is locked: a value that is written meanwhile comes after, and without them.
-    """
+    """Replace an item's vectors of one model; those of other models stay."""
     rows = yield lock_item(dialect), item
     if not rows:
         return None
     version = int(rows[0].version)
     if expected is not UNSET and version != expected:
         return version
-    yield drop_vectors_of_model(dialect), _key_of(item) | {"p_model": vectors[0].model}
+    yield delete_vectors_of_model(dialect), _key_of(item) | {"p_model": vectors[0].model}
     change = 0
     if dialect.vectors.counts_changes:
         change = yield from count_change(
@@ -356,15 +358,17 @@ BYTES_AT_ONCE = 16 * 1024 * 1024
 """Of values and words that one statement writes, unless a single item has more."""
 
 
-def put_all(dialect: Dialect, items: Sequence[Written], native: bool) -> Program[dict[Place, int]]:
-    """Write items of one tenant and moment, no two of one key; their versions by their places."""
+def put_batch(
+    dialect: Dialect, items: Sequence[Written], native: bool
+) -> Program[dict[Place, int]]:
+    """Write items of one tenant and time, no two of one key; return their versions by place."""
     # In one order in every process: two batches that want the same rows do not block each other.
     ordered = sorted(items, key=lambda one: place_of(one[0]))
     versions: dict[Place, int] = {}
     changes: dict[str, int] = {}
-    for some in _portions(ordered):
+    for some in _batches(ordered):
         if dialect.statements.has_arrays:
-            versions |= yield from _put_arrays(dialect, [row for row, _ in some])
+            versions |= yield from _put_as_arrays(dialect, [row for row, _ in some])
         else:
             for row, _ in some:
                 version = yield from _put_program(dialect, row, "any")
@@ -374,7 +378,7 @@ def put_all(dialect: Dialect, items: Sequence[Written], native: bool) -> Program
     return versions
 
 
-def _portions(items: Sequence[Written]) -> Iterator[Sequence[Written]]:
+def _batches(items: Sequence[Written]) -> Iterator[Sequence[Written]]:
     start = size = 0
     for end, (row, _) in enumerate(items):
         more = len(row["p_value"]) + len(row["p_search_text"] or "")
@@ -385,8 +389,8 @@ def _portions(items: Sequence[Written]) -> Iterator[Sequence[Written]]:
     yield items[start:]
 
 
-def _put_arrays(dialect: Dialect, items: Sequence[Row]) -> Program[dict[Place, int]]:
-    types = _of_each()
+def _put_as_arrays(dialect: Dialect, items: Sequence[Row]) -> Program[dict[Place, int]]:
+    types = _row_values()
     spelt = {name: f"{'k' if name in ITEM_KEY else 'p'}_{name}" for name in types}
     lists = {name: [row[key] for row in items] for name, key in spelt.items()}
     shared = {name: items[0][name] for name in ("k_tenant", "p_codec", "p_updated_at", "p_now")}
@@ -397,14 +401,14 @@ def _put_arrays(dialect: Dialect, items: Sequence[Row]) -> Program[dict[Place, i
 def _replace_all(
     dialect: Dialect, items: Sequence[Written], native: bool, changes: dict[str, int]
 ) -> Program[None]:
-    """Give items their vectors. *changes* has the number of the change of each namespace so far."""
+    """Replace the vectors of items; *changes* has the last change of each namespace so far."""
     bare = [row for row, vectors in items if not vectors]
     for listed in key_lists(dialect, map(place_of, bare)):
-        yield drop_vectors_of(dialect), {"k_tenant": bare[0]["k_tenant"]} | listed
+        yield delete_vectors_of_items(dialect), {"k_tenant": bare[0]["k_tenant"]} | listed
     written = []
     for row, vectors in items:
         if vectors:
-            change = yield from _make_room(dialect, row, vectors, changes)
+            change = yield from _delete_replaced_vectors(dialect, row, vectors, changes)
             written += [_vector_binds(dialect, row, one, change, native) for one in vectors]
     if written:
         yield put_vector(dialect, native=native), written
@@ -418,16 +422,16 @@ def _put_vectors(
         yield put_vector(dialect, native=native), _vector_binds(dialect, item, one, change, native)
 
 
-def _make_room(
+def _delete_replaced_vectors(
     dialect: Dialect, item: Row, vectors: Sequence[VectorRow], changes: dict[str, int]
 ) -> Program[int]:
-    """Remove the vectors that an item had and will not have; the number of the change."""
+    """Delete the vectors that an item had and will not have; return the number of the change."""
     if dialect.upserts:
         # What is written over does not go: caches are spared looking for what is gone.
         kept = [[encode_id(one.field), encode_id(one.model), str(one.part)] for one in vectors]
-        yield drop_other_vectors(dialect), _key_of(item) | {"p_kept": orjson.dumps(kept).decode()}
+        yield delete_other_vectors(dialect), _key_of(item) | {"p_kept": orjson.dumps(kept).decode()}
     else:
-        yield drop_vectors(dialect), _key_of(item)
+        yield delete_vectors(dialect), _key_of(item)
     path = item["k_namespace"]
     if path not in changes and dialect.vectors.counts_changes:
         place = item["k_tenant"], path, item["p_updated_at"]

@@ -1699,7 +1699,7 @@ class LLMMemoryManager:
         """
 
 class NamespacedStore:
-    """A store that knows its namespace; options pass through. ``store`` has what is not here."""
+    """Store in one namespace; options pass through. ``store`` is the whole store."""
 
     def __init__(self, store: Store, namespace: Namespace) -> None: ...
     def change(self, key: str, function: Change, **more: Any) -> Any | None:
@@ -1742,7 +1742,7 @@ class NamespacedStore:
         """`Store.put`."""
 
     def scoped(self, *suffix: str) -> NamespacedStore:
-        """The same below: with *suffix* added to the namespace."""
+        """Return a view of the namespace with *suffix* added."""
 
     def search(self, query: str | None = None, limit: int = 10, **more: Any) -> SearchHits:
         """`Store.search`."""
@@ -2429,26 +2429,33 @@ class RetainedCheckpointer:
         """
 
 class Store:
-    """Keep values under a namespace and a key, and find them by key, field, words and meaning.
+    """Store values under a namespace and a key, and find them by key, field, words and meaning.
 
-    A namespace is a tuple of strings; any strings, and any key, are told apart. What is put is
-    whole or absent. An item that has expired is not there any more, on any path.
+        store = Store(db)
+        store.put(("users", "ada"), "city", {"name": "Oslo"}, {"source": "chat"})
+        value = store.get(("users", "ada"), "city")
+        hits = store.search(("users", "ada"), "oslo")
+
+    A namespace is a tuple of strings; any strings, and any key, are told apart. A put is whole or
+    absent. An item that has expired does not exist any more, for any method.
 
     Args:
-        db: where to keep them.
-        embedder: a function of a list of texts that gives a vector for each. It may be a coroutine,
-            and should be if it waits for anything: a plain one runs on the event loop.
-        model: the name under which its vectors are kept: those of several lie side by side.
-        index: what of a value is embedded where `put` does not say: all its texts, unless this
-            names fields, or is false.
-        metric: how vectors compare: ``cosine``, ``dot`` or ``l2``.
-        index_text: make the words of values and metadata findable with `search`.
-        index_metadata: the only fields of value and metadata that a filter shall find by an index:
-            top-level keys, or JSON pointers. Without it each scalar field is, up to 64 of an item;
-            with it writes are cheaper, and items with more fields are found by these as well.
-        ttl: how long an item lives after a write, in seconds or as a timedelta; or a mapping of
-            namespaces to that, which hold for all below them.
-        refresh_ttl: reading an item lets it live for its ttl from then on.
+        db: the database.
+        embedder: a function of a list of texts that returns a vector for each. It may be a
+            coroutine
+        function, and should be if it waits for anything: a plain one runs on the event loop.
+        model: the name under which its vectors are stored; vectors of several models lie side by
+            side.
+        index: the part of a value that is embedded where `put` does not say: all its texts, unless
+            this names fields, or is false.
+        metric: the measure that compares vectors: ``cosine``, ``dot`` or ``l2``.
+        index_text: let `search` find the words of values and metadata.
+        index_metadata: the only fields of value and metadata for which filters use an index:
+            top-level keys, or JSON pointers. Without it each scalar field has one, up to 64 of an
+            item; with it writes are cheaper, and items with more fields are found by these as well.
+        ttl: the lifetime of an item after a write, in seconds or as a timedelta; or a mapping of
+            namespaces to lifetimes, which hold for all below them.
+        refresh_ttl: reading an item extends its life by its ttl from then on.
 
     Every method takes ``connection=``, a `Connection` or `Session` of the host: the work
     is then part of the host's transaction, sees its own writes, and is gone after a rollback.
@@ -2473,7 +2480,7 @@ class Store:
     ) -> None: ...
     @property
     def capabilities(self) -> StoreCapabilities:
-        """What it can do: everything, but searches in what may not be stored readable."""
+        """Features of this store: all, but no search in data that may not be stored readable."""
 
     def change(
         self,
@@ -2486,18 +2493,18 @@ class Store:
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> Any | None:
-        """Make a new value of the item that is there, and lose nothing of what others write.
+        """Change an item with a function of its current state, and lose no write of others.
 
-        *function* takes the `StoreItem`, or ``None`` if there is none. It gives the new value,
-        ``LEAVE`` to change nothing, or ``DELETE``; it may be a coroutine. Where others write the
-        item meanwhile it is called again, with what they wrote, so it should do nothing else. What
-        it raises comes out, and nothing was changed.
+        *function* takes the `StoreItem`, or ``None`` if there is none. It returns the new value,
+        ``LEAVE`` to change nothing, or ``DELETE``; it may be a coroutine function. If others write
+        the item meanwhile it is called again, with what they wrote, so it should do nothing else.
+        An exception that it raises passes through, and nothing is changed.
 
         Returns the value that is there then; ``None`` without one.
 
         Args:
-            metadata: the new metadata; what it had, if not given.
-            index, ttl: as for `put`, of which this is one.
+            metadata: the new metadata; without it the metadata stays.
+            index, ttl: as for `put`.
 
         Raises:
             Conflict: the transaction of *connection* does not see what others have written, so that
@@ -2511,10 +2518,13 @@ class Store:
         prefix: bool = False,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove all items of the namespace, with *prefix* also those below it; how many."""
+        """Delete all items of the namespace, with *prefix* also those below it.
+
+        Returns their number.
+        """
 
     def close(self) -> None:
-        """Nothing to do: connections are the database's. Part of the contract."""
+        """Do nothing: the connections are the database's. The contract has this method."""
 
     def count(
         self,
@@ -2523,7 +2533,7 @@ class Store:
         prefix: bool = False,
         connection: HostConnection | None = None,
     ) -> int:
-        """How many items the namespace holds, with *prefix* also those below it."""
+        """Count the items of the namespace, with *prefix* also those below it."""
 
     def delete(
         self,
@@ -2533,11 +2543,11 @@ class Store:
         expected_version: int | StoreItem | Unset = ...,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Remove an item with its vectors; whether it was there.
+        """Delete an item with its vectors; return whether it existed.
 
         Raises:
-            Conflict: it is not as *expected_version* says, a version or the `StoreItem` that was
-                read; ``current`` is what is there, or ``None``.
+            Conflict: the item is not at *expected_version*, a version or the `StoreItem` that was
+                read; ``current`` is the existing item, or ``None``.
         """
 
     def delete_batch(
@@ -2546,11 +2556,11 @@ class Store:
         *,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove items with their vectors, all in one transaction; how many were there."""
+        """Delete items with their vectors, in one transaction; return the number that existed."""
 
     @property
     def embedder(self) -> Embedder | None:
-        """The function that makes vectors of texts, if there is one."""
+        """Function that makes vectors of texts, if there is one."""
 
     def exists(
         self,
@@ -2559,7 +2569,7 @@ class Store:
         *,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Whether the item is there, whatever its value; does not prolong its life."""
+        """Return whether the item exists, whatever its value; does not extend its life."""
 
     def get(
         self,
@@ -2571,7 +2581,7 @@ class Store:
     ) -> Any | None:
         """The value, or ``None`` if there is none; `exists` tells a stored ``None`` from that.
 
-        Every call builds new objects. With *refresh* the item lives on for its ttl from now.
+        Every call builds new objects. With *refresh* the item's ttl begins again now.
         """
 
     def get_batch(
@@ -2580,7 +2590,7 @@ class Store:
         *,
         connection: HostConnection | None = None,
     ) -> dict[Name, Any]:
-        """The values of those ``(namespace, key)`` that are there. Does not prolong life."""
+        """The values of the given ``(namespace, key)`` that exist. Does not extend their lives."""
 
     def get_embedding(
         self,
@@ -2592,9 +2602,9 @@ class Store:
         model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[float] | None:
-        """A vector of an item, as it was given but for the precision of float32; or ``None``.
+        """Return a vector of an item, in the precision of float32; ``None`` if there is none.
 
-        Without *field* that of the whole value. *part* counts from 0, *model* is the store's.
+        Without *field* that of the whole value. *part* counts from 0; without *model*, the store's.
         """
 
     def get_item(
@@ -2605,11 +2615,11 @@ class Store:
         refresh: bool | None = None,
         connection: HostConnection | None = None,
     ) -> StoreItem | None:
-        """The value with all that is known of it, or ``None``.
+        """Return the item, with metadata, times and version, or ``None``.
 
         Raises:
-            Corrupt: what is stored does not match its checksum.
-            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
+            Corrupt: the stored value does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of the stored value.
         """
 
     def get_items(
@@ -2619,9 +2629,9 @@ class Store:
         refresh: bool | None = None,
         connection: HostConnection | None = None,
     ) -> dict[Name, StoreItem]:
-        """The items of those ``(namespace, key)`` that are there, in the order of *keys*.
+        """Return the items of the given ``(namespace, key)`` that exist, in the order of *keys*.
 
-        With *refresh* each lives on for its ttl from now, as `get_item` has it.
+        With *refresh* the ttl of each begins again now, as in `get_item`.
         """
 
     def iter_items(
@@ -2636,7 +2646,7 @@ class Store:
     ) -> LazyIterator[StoreItem]:
         """Yield all items of the namespace; with *prefix* also those of the namespaces below it.
 
-        *filter* and *order* are as of `list_items`. Each page of *page_size* items is a query of
+        *filter* and *order* are as in `list_items`. Each page of *page_size* items is a query of
         its own. By ``newest``, an item that others write meanwhile moves to the front and may be
         missed; by ``key`` it is yielded where it is.
         """
@@ -2649,10 +2659,10 @@ class Store:
         page_size: int = 500,
         connection: HostConnection | None = None,
     ) -> LazyIterator[str]:
-        """Yield all keys of this very namespace, in the order of their code points.
+        """Yield all keys of exactly this namespace, in the order of their code points.
 
-        *prefix* is as of `list_keys`. Each page of *page_size* keys is a query of its own: what
-        others write meanwhile is seen if it comes after the keys that were yielded.
+        *prefix* is as in `list_keys`. Each page of *page_size* keys is a query of its own: a key
+        that others write meanwhile is seen if it comes after the keys that were yielded.
         """
 
     def list_items(
@@ -2666,11 +2676,11 @@ class Store:
         order: str = "newest",
         connection: HostConnection | None = None,
     ) -> list[StoreItem]:
-        """Items of the namespace, with *prefix* also of those below it, at most *limit*.
+        """Return items of the namespace, with *prefix* also of those below it, at most *limit*.
 
         ``newest``: by the time of the last write, then by namespace and key, both backwards.
-        ``key``: by namespace and key. The next page comes *after* the last item of this one, and
-        is right however many were written meanwhile.
+        ``key``: by namespace and key. The next page comes *after* the last item of this one, and is
+        right however many were written meanwhile.
 
         Raises:
             TooLarge: the values take over 256 MiB together; ask for fewer.
@@ -2685,9 +2695,9 @@ class Store:
         after: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """Keys of this very namespace, in the order of their code points, at most *limit*.
+        """Return keys of exactly this namespace, in code point order, at most *limit*.
 
-        Those that begin with *prefix*; those beyond *after*, the last of the page before.
+        With *prefix* those that begin with it; with *after* those beyond it, the last of a page.
         """
 
     def list_namespaces(
@@ -2698,14 +2708,14 @@ class Store:
         after: Namespace | None = None,
         connection: HostConnection | None = None,
     ) -> list[tuple[str, ...]]:
-        """Namespaces that hold an item, at most *limit*; with *prefix*, it and those below it.
+        """Return namespaces that hold an item, at most *limit*; those from *prefix* on down.
 
         In the order of their stored paths. The next page comes *after* the last of this one.
         """
 
     @property
     def metric(self) -> Metric:
-        """How vectors compare."""
+        """Measure that compares vectors."""
 
     def put(
         self,
@@ -2720,23 +2730,24 @@ class Store:
         expected_version: Expected = ...,
         connection: HostConnection | None = None,
     ) -> int:
-        """Write an item, and return its version: 1, or one more than it was.
+        """Write an item, and return its version: 1, or one more than before.
 
-        Of an item that is there, value, metadata, vectors and lifetime are replaced; it keeps the
-        time of its creation. Vectors that it had, of any model, go; new ones may be given.
+        An existing item gets a new value, metadata, vectors and lifetime; it keeps the time of its
+        creation. Its earlier vectors, of any model, are removed.
 
         Args:
-            index: embed the whole value (true), nothing, or these fields: top-level keys, or JSON
-                pointers; a list of texts gives a vector each. A field that is not there, or is
-                misspelt, gives none, and that is no error: the event counts the ``vectors``.
+            index: embed the whole value (true), nothing (false), or these fields: top-level keys,
+                or JSON pointers; a list of texts gives a vector each. A missing or misspelt field
+                gives none,
+            which is no error: the event counts the ``vectors``.
             embedding: a vector; or vectors by field, or lists of them.
-            ttl: how long it lives, if not as the store says; ``math.inf`` is for ever.
-            expected_version: write only if the item is at this version; ``None``, if it is not
-                there; or the `StoreItem` that was read, if it is still that one, and no other that
-                was made under its key since.
+            ttl: its lifetime, if not that of the store; ``math.inf`` is for ever.
+            expected_version: write only if the item is at this version; ``None``: only if it does
+                not exist; a `StoreItem` that was read: only if it is still that one, and no other
+                that was made under its key since.
 
         Raises:
-            Conflict: it is not as expected; ``current`` is the item that is there, or ``None``.
+            Conflict: the item is not as expected; ``current`` is the existing item, or ``None``.
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
             StoreCapabilityError: vectors are wanted, and the database is encrypted and may hold
@@ -2751,11 +2762,11 @@ class Store:
         index: Index = None,
         connection: HostConnection | None = None,
     ) -> list[int]:
-        """Write items, all or none, as `put` writes one; their versions, in the order given.
+        """Write items, all or none, as `put` writes one; return their versions, in the order given.
 
         Each is ``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`,
-        which may have a lifetime, vectors and an *index* of its own. Of one that is given twice the
-        last counts. The embedder is called once for all that *index* says the same of.
+        which may have a lifetime, vectors and an *index* of its own. Of two with the same key the
+        last counts. The embedder is called once for all items with the same *index*.
 
         Raises:
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
@@ -2772,13 +2783,14 @@ class Store:
         expected_version: int | Unset = ...,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Give an item that is there vectors of another model, or new ones; whether it was there.
+        """Give an existing item vectors of another model, or new ones; return whether it exists.
 
-        Those it had of that *model* go, those of others stay, and so do its value and version.
-        `put` drops them all: they were of the value before. *embedding* is as `put` takes it.
+        Its vectors of that *model* are replaced, those of others stay, and so do its value and
+        version. `put` removes them all: they were of the value before. *embedding* is as `put`
+        takes it.
 
         Raises:
-            Conflict: it is not at *expected_version*, the one that the vectors were made of.
+            Conflict: the item is not at *expected_version*, the one that the vectors were made of.
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
         """
 
@@ -2793,7 +2805,7 @@ class Store:
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """`put` with a vector."""
+        """Write an item with a vector, as `put`."""
 
     def refresh(
         self,
@@ -2801,7 +2813,7 @@ class Store:
         *,
         connection: HostConnection | None = None,
     ) -> int:
-        """Let those items that are there live for their own ttl from now; how many have one.
+        """Begin the ttl of the given items anew; return the number of items that have one.
 
         Of two that do so at once, the later end holds. Items without a ttl stay as they are.
         """
@@ -2824,29 +2836,29 @@ class Store:
         explain: bool = False,
         connection: HostConnection | None = None,
     ) -> SearchHits:
-        """Items of the namespace, with *prefix* also of those below it, the best first.
+        """Return items of the namespace, with *prefix* also of those below it, the best first.
 
-        There are fewer than *limit* only where no more exist. Without *query* and *embedding* they
-        are listed, the newest first, without a score, whatever *mode* and *threshold* say.
+        There are fewer than *limit* only where no more exist. Without *query* and *embedding* the
+        newest come first, without a score, whatever *mode* and *threshold* say.
 
         Args:
             mode: ``text``: by words, any of them, rare ones counting more; the 500 best are ordered
                 by BM25. The score of the first is the share of the query that it holds, those of
-                the others are in proportion. ``vector``: by meaning, as the store's metric has it.
+                the others are in proportion. ``vector``: by meaning, with the store's metric.
                 ``hybrid``: by both rankings, in which a place near the top counts most.
             filter: see `memalchemy.filters`.
-            offset: how many of the best to leave out. Pages of a hybrid search fit together as
+            offset: the number of the best hits to skip. Pages of a hybrid search fit together as
                 far as its first 100 hits; those beyond, as far as its first 1,000.
             threshold: the least score.
             embedding: the vector to look for; otherwise the embedder makes one of *query*. Without
                 *query* the mode ``text`` looks for it by meaning too.
-            alpha: what the ranking by meaning weighs in a hybrid one, 0 to 1; that by words weighs
+            alpha: the weight of the ranking by meaning in a hybrid one, 0 to 1; that by words has
                 the rest. Half each, if not given.
-            mmr: 0 to 1: hits that differ, in the modes ``vector`` and ``hybrid``. Each next one is
-                the best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four
-                times as many as are wanted; so they are not in the order of their scores. Hits
-                beyond the first 1,000 are.
-            explain: say in ``plans`` how it was found.
+            mmr: 0 to 1: diverse hits, in the modes ``vector`` and ``hybrid``. Each next one is the
+                best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four times
+                as many as are wanted; so they are not in the order of their scores. Hits beyond the
+                first 1,000 are.
+            explain: report in ``plans`` how the hits were found.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
         *query* is an operator. A query without words finds nothing by words.
@@ -2874,10 +2886,10 @@ class Store:
         model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[SemanticSearchResult]:
-        """Items by the nearness of their vectors, the nearest first, each with its distance.
+        """Return items by the nearness of their vectors, the nearest first, each with its distance.
 
-        An item of several vectors counts by the nearest of them. *filter* is of value and metadata,
-        *metadata_filter* of the metadata alone; *offset* leaves out as many of the nearest.
+        An item of several vectors counts by the nearest of them. *filter* applies to value and
+        metadata, *metadata_filter* to the metadata alone; *offset* skips as many of the nearest.
         """
 
     def search_many(
@@ -2894,28 +2906,23 @@ class Store:
         model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[StoreItem]:
-        """The hits of each namespace, at most *limit* of each, in the order of *namespaces*.
+        """Return the hits of each namespace, at most *limit* of each, in the order of *namespaces*.
 
         Otherwise as `search`; the embedder is called once.
         """
 
     @property
     def settings(self) -> Settings:
-        """How it writes and searches."""
+        """Settings by which it writes and searches."""
 
     def sweep(self, *, connection: HostConnection | None = None) -> int:
-        """Remove the tenant's expired items, which nobody can see any more; how many.
+        """Delete the tenant's expired items, which no method returns any more; return their number.
 
         A few hundred at a time, each time in a transaction of its own.
         """
 
 class StoreContext:
-    """A store with a user and a session in mind.
-
-    A user's memories lie under ``("users", user_id, "memories")``, what belongs to a session under
-    ``("sessions", session_id)``, what all share under ``("global",)``. Options, such as
-    ``connection=``, pass through to the store.
-    """
+    """Store of a user and a session."""
 
     def __init__(
         self,
@@ -2924,27 +2931,19 @@ class StoreContext:
         session_id: str | None = None,
     ) -> None: ...
     def for_session(self, session_id: str | None = None) -> NamespacedStore:
-        """What belongs to a session: this one's, unless another is named.
-
-        Raises:
-            ValueError: there is no session.
-        """
+        """Return a view of a session's items; *session_id* stands in for the context's own."""
 
     def for_user(self, user_id: str | None = None) -> NamespacedStore:
-        """What belongs to a user: this one's, unless another is named.
-
-        Raises:
-            ValueError: there is no user.
-        """
+        """Return a view of a user's items; *user_id* stands in for the context's own."""
 
     def forget(self, key: str, **more: Any) -> bool:
-        """Remove a memory of the user's; whether it was there."""
+        """Remove a memory of the user; return whether it existed."""
 
     def get_global(self, key: str, **more: Any) -> Any | None:
-        """What all share under *key*, or ``None``."""
+        """Return the value that all share under *key*, or ``None``."""
 
     def get_user_memory(self, key: str, **more: Any) -> Any | None:
-        """A memory of the user's; ``None`` if there is none, or no user."""
+        """Return a memory of the user; ``None`` if there is none, or no user."""
 
     def remember(
         self,
@@ -2953,11 +2952,7 @@ class StoreContext:
         metadata: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> None:
-        """Keep a memory of the user's.
-
-        Raises:
-            ValueError: there is no user.
-        """
+        """Store a memory of the user."""
 
     def remember_with_embedding(
         self,
@@ -2967,11 +2962,7 @@ class StoreContext:
         metadata: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> None:
-        """Keep a memory of the user's, with a vector to find it by.
-
-        Raises:
-            ValueError: there is no user.
-        """
+        """Store a memory of the user, with a vector to find it by."""
 
     def search_memories(
         self,
@@ -2979,7 +2970,7 @@ class StoreContext:
         limit: int = 10,
         **more: Any,
     ) -> list[StoreItem]:
-        """The user's memories that hold words of *query*, or the newest."""
+        """Return the user's memories that hold words of *query*, or the newest."""
 
     def search_memories_semantic(
         self,
@@ -2988,7 +2979,7 @@ class StoreContext:
         threshold: float | None = None,
         **more: Any,
     ) -> list[SemanticSearchResult]:
-        """The user's memories by nearness to a vector."""
+        """Return the user's memories by nearness to a vector."""
 
     def set_global(
         self,
@@ -2997,21 +2988,25 @@ class StoreContext:
         metadata: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> None:
-        """Share a value with all."""
+        """Store a value that all share."""
 
 class ThreadLog:
-    """Keep what happens in a thread, in order: any values, appended, read, taken back.
+    """Ordered log of a thread's entries: any values, appended, read, edited and removed.
+
+        log = ThreadLog(db)
+        log.append("thread-1", [{"role": "user", "content": "Hello"}])
+        newest = log.tail("thread-1", 20)
 
     Order is that of positions, which are allotted one after another whoever appends, never that of
     a clock. Every write is whole or absent, and costs the same however long the log is. Writes take
-    ``expected_version``: the log's `version` that the caller has seen, 0 for a log that is not
-    there; if it has moved on, `Conflict` is raised and nothing is changed.
+    ``expected_version``: the log's `version` that the caller has seen, 0 for a log that does not
+    exist; if it has moved on, `Conflict` is raised and nothing is changed.
 
     Args:
-        db: where to keep them.
+        db: the database.
         namespace: keeps several uses of one thread id apart.
-        index_text: make the words of entries findable with `search`.
-        ttl: how long a log lives after its last append, in seconds or as a timedelta.
+        index_text: let `search` find the words of entries.
+        ttl: the lifetime of a log after its last append, in seconds or as a timedelta.
 
     Every method takes ``connection=``, a `Connection` or `Session` of the host: the work
     is then part of the host's transaction, sees its own writes, and is gone after a rollback.
@@ -3041,18 +3036,19 @@ class ThreadLog:
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> list[int]:
-        """Append one entry, or a list of them, and return their positions; all or none.
+        """Append one entry, or a list of them, all or none; return their positions.
 
         Without *keys* it is one round trip on PostgreSQL. If the connection is lost in the middle
         of it, nobody knows whether it happened: the error says ``maybe_applied``. With *keys* such
         an append is repeated, because it is safe to.
 
         Args:
-            entries: a value, or a list of values; see `memalchemy.codec.values` for what they may
-                hold. A list is several entries: put one that is itself a list into a list.
+            entries: a value, or a list of values; see `memalchemy.codec.values` for the values it
+                may
+            hold. A list is several entries: put one that is itself a list into a list.
             keys: for each entry a key of up to 128 characters, or ``None``. An entry whose key is
                 in the log is not appended again; its position is returned.
-            occurred_at: when it happened, for all or for each; now, if not given.
+            occurred_at: the time of all entries, or of each; now, if not given.
             ttl: in place of the log's own. The last append counts: after one without any, the log
                 does not expire.
 
@@ -3069,16 +3065,16 @@ class ThreadLog:
         expected_version: int | Unset = ...,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove all entries; how many they were. The log itself stays, and so do its versions."""
+        """Remove all entries; return their number. The log itself stays, and its versions go on."""
 
     def count(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
-        """How many entries the log has. They are counted: this takes longer as there are more."""
+        """Count the entries of the log one by one: this takes longer as there are more."""
 
     def count_threads(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
-        """How many threads with an entry there are, whose ids match the glob."""
+        """Count the threads with an entry whose ids match the glob."""
 
     def delete(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
-        """Delete this log of the thread; whether it was there.
+        """Delete this log of the thread; return whether it existed.
 
         The thread's other logs, its checkpoints too, stay: `Checkpointer.delete` deletes a thread
         with all its logs. For a day an append that expects a version gets `ThreadDeleted`.
@@ -3093,7 +3089,7 @@ class ThreadLog:
         expected_version: int | Unset = ...,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Give the entry at *position* another value; whether it was there.
+        """Change the value of the entry at *position*; return whether it existed.
 
         Its position, key and times stay.
 
@@ -3110,22 +3106,22 @@ class ThreadLog:
         namespace: Iterable[str] | None = None,
         connection: HostConnection | None = None,
     ) -> str:
-        """Copy the log up to *position* (all of it, without) into a new thread; return its id.
+        """Copy the log up to *position* (the whole log, without) into a new thread; return its id.
 
-        ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut off to fit).
+        The id is ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut off to fit).
         Positions, keys and times are those of the original; the two share nothing afterwards. With
         another *namespace* the copy goes there, and may be of the same thread.
 
         Raises:
             NotFound: there is no such entry, or none at all.
-            Conflict: the new thread holds something in that namespace already.
+            Conflict: the new thread is not empty in that namespace.
             ValueError: the new log is the old one.
         """
 
     def hold(self, thread_id: str, connection: HostConnection) -> Head | None:
-        """Lock the log until the transaction of *connection* ends; its head, ``None`` without one.
+        """Lock the log until the transaction of *connection* ends; return its head, if it has one.
 
-        For what is kept beside a log and has to fit it: nobody else writes to it meanwhile.
+        Nobody else writes to the log meanwhile, so that other data can be kept in step with it.
         """
 
     def iter_entries(
@@ -3148,7 +3144,7 @@ class ThreadLog:
         *,
         connection: HostConnection | None = None,
     ) -> dict[str, datetime]:
-        """When each of these threads was last written, of those that have an entry."""
+        """Return the time of the last write of each of these threads that has an entry."""
 
     def list_older(
         self,
@@ -3169,7 +3165,7 @@ class ThreadLog:
         *,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """The ids of threads with an entry, most recently written first.
+        """Return the ids of threads with an entry, most recently written first.
 
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
         """
@@ -3186,7 +3182,7 @@ class ThreadLog:
         Of several that pop at once, in whatever processes, no two are given the same entry.
 
         Raises:
-            Corrupt: what is stored does not match its checksum; it was not removed.
+            Corrupt: the stored entry does not match its checksum; it was not removed.
         """
 
     def range(
@@ -3200,7 +3196,7 @@ class ThreadLog:
         limit: int | None = None,
         connection: HostConnection | None = None,
     ) -> list[Entry]:
-        """Entries in order: the first *limit* of those that every given bound lets through.
+        """Return entries in order: the first *limit* that are within every given bound.
 
         Positions beyond *after* and below *before*; occurred at *since* or later, and earlier than
         *until*. Positions are looked up, times are compared entry by entry.
@@ -3213,10 +3209,10 @@ class ThreadLog:
         *,
         connection: HostConnection | None = None,
     ) -> LogReading:
-        """All entries; after an earlier reading *seen*, only what is new since, if that will do.
+        """Return all entries; after an earlier reading *seen*, only the new ones if that suffices.
 
-        It will while nothing was removed or edited. Otherwise ``complete`` is set, and the entries
-        are all that there are, in place of those that were read before. One round trip.
+        It suffices while nothing was removed or edited. Otherwise ``complete`` is set, and the
+        entries are all that there are, in place of those that were read before. One round trip.
         """
 
     def read_columns(
@@ -3226,7 +3222,7 @@ class ThreadLog:
         seen: LogReading | None,
         connection: HostConnection | None,
     ) -> tuple[LogReading, Made]:
-        """`scan` for a *make* that is called once, with all positions, values and checksums."""
+        """Do as `scan` with a *make* that is called once, with all positions and their values."""
 
     def remove(
         self,
@@ -3236,7 +3232,7 @@ class ThreadLog:
         expected_version: int | Unset = ...,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove the entries at *positions*, in one transaction; how many of them there were.
+        """Remove the entries at *positions*, in one transaction; return the number that existed.
 
         Raises:
             Conflict, ThreadDeleted: as `append`.
@@ -3255,9 +3251,9 @@ class ThreadLog:
         clearing: ThreadLog | None = None,
         connection: HostConnection | None = None,
     ) -> list[int]:
-        """Put entries in place of all beyond position *after* (0: of all), in one transaction.
+        """Replace all entries beyond position *after* (0: all); return the new positions.
 
-        Their positions are new ones. Otherwise as `append`; without entries it cuts off the end.
+        One transaction. Otherwise as `append`; without entries it cuts off the end.
         Another log of the thread, *clearing*, loses its entries in the same transaction.
         """
 
@@ -3269,10 +3265,10 @@ class ThreadLog:
         *,
         connection: HostConnection | None = None,
     ) -> tuple[LogReading, list[Made]]:
-        """`read`, for those who need neither keys nor times: some times as fast.
+        """Do as `read` without keys and times, which is some times as fast.
 
-        *make* is called with each position, value and checksum, maybe in another thread; what it
-        returned is given beside the reading, which has no entries.
+        *make* is called with each position, value and checksum, maybe in another thread; its
+        results are returned beside the reading, which has no entries.
         """
 
     def search(
@@ -3283,7 +3279,7 @@ class ThreadLog:
         thread_id: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[EntryHit]:
-        """Entries that hold words of *query*, best first; of one thread, or of all.
+        """Return entries that hold words of *query*, best first; of one thread, or of all.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
         *query* is an operator. A query without words finds nothing.
@@ -3303,11 +3299,11 @@ class ThreadLog:
         """The newest *limit* entries, the oldest of them first; those below position *before*.
 
         Raises:
-            Corrupt: what is stored does not match its checksum. From every reading method.
+            Corrupt: a stored entry does not match its checksum. From every reading method.
         """
 
     def version(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
-        """The log's version, which every write moves; 0 if it is not there."""
+        """Return the log's version, which every write moves; 0 if the log does not exist."""
 
 class ToolOutputs:
     """Archive for `ContextCompactor`: ``ContextCompactor(archive=ToolOutputs(db).keep)``.

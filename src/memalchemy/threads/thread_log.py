@@ -78,18 +78,22 @@ _VERSION, _EPOCH, _SEQ, _CODEC, _CHECKSUM, _PAYLOAD = range(6)
 
 
 class ThreadLog:
-    """Keep what happens in a thread, in order: any values, appended, read, taken back.
+    """Ordered log of a thread's entries: any values, appended, read, edited and removed.
+
+        log = ThreadLog(db)
+        await log.append("thread-1", [{"role": "user", "content": "Hello"}])
+        newest = await log.tail("thread-1", 20)
 
     Order is that of positions, which are allotted one after another whoever appends, never that of
     a clock. Every write is whole or absent, and costs the same however long the log is. Writes take
-    ``expected_version``: the log's `version` that the caller has seen, 0 for a log that is not
-    there; if it has moved on, `Conflict` is raised and nothing is changed.
+    ``expected_version``: the log's `version` that the caller has seen, 0 for a log that does not
+    exist; if it has moved on, `Conflict` is raised and nothing is changed.
 
     Args:
-        db: where to keep them.
+        db: the database.
         namespace: keeps several uses of one thread id apart.
-        index_text: make the words of entries findable with `search`.
-        ttl: how long a log lives after its last append, in seconds or as a timedelta.
+        index_text: let `search` find the words of entries.
+        ttl: the lifetime of a log after its last append, in seconds or as a timedelta.
 
     Every method takes ``connection=``, an `AsyncConnection` or `AsyncSession` of the host: the work
     is then part of the host's transaction, sees its own writes, and is gone after a rollback.
@@ -131,18 +135,19 @@ class ThreadLog:
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> list[int]:
-        """Append one entry, or a list of them, and return their positions; all or none.
+        """Append one entry, or a list of them, all or none; return their positions.
 
         Without *keys* it is one round trip on PostgreSQL. If the connection is lost in the middle
         of it, nobody knows whether it happened: the error says ``maybe_applied``. With *keys* such
         an append is repeated, because it is safe to.
 
         Args:
-            entries: a value, or a list of values; see `memalchemy.codec.values` for what they may
-                hold. A list is several entries: put one that is itself a list into a list.
+            entries: a value, or a list of values; see `memalchemy.codec.values` for the values it
+                may
+            hold. A list is several entries: put one that is itself a list into a list.
             keys: for each entry a key of up to 128 characters, or ``None``. An entry whose key is
                 in the log is not appended again; its position is returned.
-            occurred_at: when it happened, for all or for each; now, if not given.
+            occurred_at: the time of all entries, or of each; now, if not given.
             ttl: in place of the log's own. The last append counts: after one without any, the log
                 does not expire.
 
@@ -152,7 +157,7 @@ class ThreadLog:
             ThreadDeleted: a version was expected, and the thread has been deleted since.
         """
         given = list(entries) if isinstance(entries, list) else [entries]
-        return await self._place(
+        return await self._append(
             "thread.append",
             thread_id,
             given,
@@ -176,15 +181,15 @@ class ThreadLog:
         clearing: ThreadLog | None = None,
         connection: HostConnection | None = None,
     ) -> list[int]:
-        """Put entries in place of all beyond position *after* (0: of all), in one transaction.
+        """Replace all entries beyond position *after* (0: all); return the new positions.
 
-        Their positions are new ones. Otherwise as `append`; without entries it cuts off the end.
+        One transaction. Otherwise as `append`; without entries it cuts off the end.
         Another log of the thread, *clearing*, loses its entries in the same transaction.
         """
         if clearing is not None and not isinstance(clearing, ThreadLog):
             raise TypeError(f"clearing is a ThreadLog, not {type(clearing).__name__}")
         given = list(entries) if isinstance(entries, list) else [entries]
-        return await self._place(
+        return await self._append(
             "thread.replace",
             thread_id,
             given,
@@ -209,7 +214,7 @@ class ThreadLog:
         Of several that pop at once, in whatever processes, no two are given the same entry.
 
         Raises:
-            Corrupt: what is stored does not match its checksum; it was not removed.
+            Corrupt: the stored entry does not match its checksum; it was not removed.
         """
         log = self._log(thread_id)
         expected = _version(expected_version)
@@ -217,7 +222,7 @@ class ThreadLog:
         def program() -> Program[Entry | None]:
             values = self._values(log)
             row = yield from entries.pop_newest(self.db.dialect, log, values, expected)
-            return None if row is None else entry_rows.entry(thread_id, self.db.keyring, row)
+            return None if row is None else entry_rows.to_entry(thread_id, self.db.keyring, row)
 
         with operation("thread.pop", **self._about(thread_id)) as event:
             return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
@@ -230,7 +235,7 @@ class ThreadLog:
         expected_version: int | Unset = UNSET,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove the entries at *positions*, in one transaction; how many of them there were.
+        """Remove the entries at *positions*, in one transaction; return the number that existed.
 
         Raises:
             Conflict, ThreadDeleted: as `append`.
@@ -239,7 +244,7 @@ class ThreadLog:
         expected = _version(expected_version)
         given = check_list(positions, "positions")
         ranges = _ranges(_position(position, "position") for position in given)
-        return await self._written(
+        return await self._write(
             "thread.remove",
             thread_id,
             lambda: entries.remove_ranges(d, log, self._values(log), ranges, expected),
@@ -255,7 +260,7 @@ class ThreadLog:
         expected_version: int | Unset = UNSET,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Give the entry at *position* another value; whether it was there.
+        """Change the value of the entry at *position*; return whether it existed.
 
         Its position, key and times stay.
 
@@ -264,9 +269,9 @@ class ThreadLog:
         """
         log, d = self._log(thread_id), self.db.dialect
         expected = _version(expected_version)
-        (value,), weight = entry_rows.weighed([value])
-        encode = partial(entry_rows.encoded, value, self._index_text, self.db.keyring)
-        row = await off_loop(weight, encode)
+        (value,), decoded_size = entry_rows.copy_if_heavy([value])
+        encode = partial(entry_rows.encode_entry, value, self._index_text, self.db.keyring)
+        row = await off_loop(decoded_size, encode)
         row["p_seq"] = _position(position, "position")
         with operation("thread.edit", **self._about(thread_id)) as event:
             event.payload_bytes = len(row["p_payload"])
@@ -284,10 +289,10 @@ class ThreadLog:
         expected_version: int | Unset = UNSET,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove all entries; how many they were. The log itself stays, and so do its versions."""
+        """Remove all entries; return their number. The log itself stays, and its versions go on."""
         log, d = self._log(thread_id), self.db.dialect
         expected = _version(expected_version)
-        return await self._written(
+        return await self._write(
             "thread.clear",
             thread_id,
             lambda: entries.clear_entries(d, log, self._values(log), expected),
@@ -295,13 +300,13 @@ class ThreadLog:
         )
 
     async def delete(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
-        """Delete this log of the thread; whether it was there.
+        """Delete this log of the thread; return whether it existed.
 
         The thread's other logs, its checkpoints too, stay: `Checkpointer.delete` deletes a thread
         with all its logs. For a day an append that expects a version gets `ThreadDeleted`.
         """
         log, now = self._log(thread_id), datetime.now(UTC)
-        return await self._written(
+        return await self._write(
             "thread.delete", thread_id, lambda: delete_log(self.db.dialect, log, now), connection
         )
 
@@ -314,15 +319,15 @@ class ThreadLog:
         namespace: Iterable[str] | None = None,
         connection: HostConnection | None = None,
     ) -> str:
-        """Copy the log up to *position* (all of it, without) into a new thread; return its id.
+        """Copy the log up to *position* (the whole log, without) into a new thread; return its id.
 
-        ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut off to fit).
+        The id is ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut off to fit).
         Positions, keys and times are those of the original; the two share nothing afterwards. With
         another *namespace* the copy goes there, and may be of the same thread.
 
         Raises:
             NotFound: there is no such entry, or none at all.
-            Conflict: the new thread holds something in that namespace already.
+            Conflict: the new thread is not empty in that namespace.
             ValueError: the new log is the old one.
         """
         to_log = self if namespace is None else ThreadLog(self.db, namespace=namespace)
@@ -359,7 +364,7 @@ class ThreadLog:
         """The newest *limit* entries, the oldest of them first; those below position *before*.
 
         Raises:
-            Corrupt: what is stored does not match its checksum. From every reading method.
+            Corrupt: a stored entry does not match its checksum. From every reading method.
         """
         found = await self._entries(thread_id, "last", None, before, None, None, limit, connection)
         return found[::-1]
@@ -375,7 +380,7 @@ class ThreadLog:
         limit: int | None = None,
         connection: HostConnection | None = None,
     ) -> list[Entry]:
-        """Entries in order: the first *limit* of those that every given bound lets through.
+        """Return entries in order: the first *limit* that are within every given bound.
 
         Positions beyond *after* and below *before*; occurred at *since* or later, and earlier than
         *until*. Positions are looked up, times are compared entry by entry.
@@ -420,13 +425,13 @@ class ThreadLog:
         *,
         connection: HostConnection | None = None,
     ) -> LogReading:
-        """All entries; after an earlier reading *seen*, only what is new since, if that will do.
+        """Return all entries; after an earlier reading *seen*, only the new ones if that suffices.
 
-        It will while nothing was removed or edited. Otherwise ``complete`` is set, and the entries
-        are all that there are, in place of those that were read before. One round trip.
+        It suffices while nothing was removed or edited. Otherwise ``complete`` is set, and the
+        entries are all that there are, in place of those that were read before. One round trip.
         """
-        make = partial(entry_rows.entries, thread_id, self.db.keyring)
-        reading, found = await self._news(thread_id, seen, make, True, connection)
+        make = partial(entry_rows.to_entries, thread_id, self.db.keyring)
+        reading, found = await self._read_changes(thread_id, seen, make, True, connection)
         return replace(reading, entries=found)
 
     async def scan(
@@ -437,10 +442,10 @@ class ThreadLog:
         *,
         connection: HostConnection | None = None,
     ) -> tuple[LogReading, list[Made]]:
-        """`read`, for those who need neither keys nor times: some times as fast.
+        """Do as `read` without keys and times, which is some times as fast.
 
-        *make* is called with each position, value and checksum, maybe in another thread; what it
-        returned is given beside the reading, which has no entries.
+        *make* is called with each position, value and checksum, maybe in another thread; its
+        results are returned beside the reading, which has no entries.
         """
 
         def made(
@@ -451,12 +456,12 @@ class ThreadLog:
         return await self.read_columns(thread_id, made, seen, connection)
 
     async def count(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
-        """How many entries the log has. They are counted: this takes longer as there are more."""
+        """Count the entries of the log one by one: this takes longer as there are more."""
         rows = await self._rows(entries.count_entries, thread_id, connection)
         return int(rows[0][0])
 
     async def version(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
-        """The log's version, which every write moves; 0 if it is not there."""
+        """Return the log's version, which every write moves; 0 if the log does not exist."""
         rows = await self._rows(entries.read_version, thread_id, connection)
         return int(rows[0].version) if rows else 0
 
@@ -465,7 +470,7 @@ class ThreadLog:
     async def list_threads(
         self, limit: int = 100, pattern: str = "*", *, connection: HostConnection | None = None
     ) -> list[str]:
-        """The ids of threads with an entry, most recently written first.
+        """Return the ids of threads with an entry, most recently written first.
 
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
         """
@@ -475,7 +480,7 @@ class ThreadLog:
     async def count_threads(
         self, pattern: str = "*", *, connection: HostConnection | None = None
     ) -> int:
-        """How many threads with an entry there are, whose ids match the glob."""
+        """Count the threads with an entry whose ids match the glob."""
         return await listing.ThreadListing(self.db, self._path, "entries", pattern).count(
             connection
         )
@@ -483,7 +488,7 @@ class ThreadLog:
     async def last_written(
         self, thread_ids: Sequence[str], *, connection: HostConnection | None = None
     ) -> dict[str, datetime]:
-        """When each of these threads was last written, of those that have an entry."""
+        """Return the time of the last write of each of these threads that has an entry."""
         d = self.db.dialect
         found: dict[str, datetime] = {}
         given = check_list(thread_ids, "thread_ids")
@@ -527,7 +532,7 @@ class ThreadLog:
         thread_id: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[EntryHit]:
-        """Entries that hold words of *query*, best first; of one thread, or of all.
+        """Return entries that hold words of *query*, best first; of one thread, or of all.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
         *query* is an operator. A query without words finds nothing.
@@ -560,14 +565,14 @@ class ThreadLog:
                 event=event,
             )
             hits = partial(_hits, found, terms, self.db.keyring)
-            return await off_loop(entry_rows.weight(row for _, row in found), hits)
+            return await off_loop(entry_rows.decoded_size(row for _, row in found), hits)
 
     # --- Shared by the methods above, and by what rests on a log ----------------------------------
 
     async def hold(self, thread_id: str, connection: HostConnection) -> Head | None:
-        """Lock the log until the transaction of *connection* ends; its head, ``None`` without one.
+        """Lock the log until the transaction of *connection* ends; return its head, if it has one.
 
-        For what is kept beside a log and has to fit it: nobody else writes to it meanwhile.
+        Nobody else writes to the log meanwhile, so that other data can be kept in step with it.
         """
         log, now = self._log(thread_id), datetime.now(UTC)
         program = partial(entries.lock_live_head, self.db.dialect, log, {"p_now": now}, UNSET)
@@ -580,19 +585,21 @@ class ThreadLog:
         seen: LogReading | None,
         connection: HostConnection | None,
     ) -> tuple[LogReading, Made]:
-        """`scan` for a *make* that is called once, with all positions, values and checksums."""
+        """Do as `scan` with a *make* that is called once, with all positions and their values."""
         keyring = self.db.keyring
 
         def made(found: Sequence[Any]) -> Made:
             seqs, codecs, checksums, payloads = (
                 [row[at] for row in found] for at in (_SEQ, _CODEC, _CHECKSUM, _PAYLOAD)
             )
-            decoded = entry_rows.values(thread_id, keyring, seqs, codecs, checksums, payloads)
+            decoded = entry_rows.decode_values(
+                thread_id, keyring, seqs, codecs, checksums, payloads
+            )
             return make(seqs, decoded, checksums)
 
-        return await self._news(thread_id, seen, made, False, connection)
+        return await self._read_changes(thread_id, seen, made, False, connection)
 
-    async def _place(
+    async def _append(
         self,
         name: str,
         thread_id: str,
@@ -613,9 +620,9 @@ class ThreadLog:
         checked = entry_rows.check_keys(keys, len(given))
         times = entry_rows.check_times(occurred_at, len(given), values["p_now"])
         how = self._index_text, self.db.keyring
-        given, weight = entry_rows.weighed(given)
-        encode = partial(entry_rows.rows_of, given, checked, times, *how)
-        rows = await off_loop(weight, encode)
+        given, decoded_size = entry_rows.copy_if_heavy(given)
+        encode = partial(entry_rows.encode_entries, given, checked, times, *how)
+        rows = await off_loop(decoded_size, encode)
         values |= {
             "p_expires_at": None if life is None else values["p_now"] + life,
             "p_epoch": new_epoch(),
@@ -645,12 +652,14 @@ class ThreadLog:
                     yield from clear_entries(d, other, clearing._values(other))
                 return placed
 
-            # Where each has a key an append may be sent again; unless a version refuses it then.
+            # An append may be sent again if each entry has a key, and no version would refuse it.
             keyed = None not in checked and after is None and expected is UNSET
             again = keyed and connection is None
-            return await self._sent(program, connection, event, tries=TRIES if again else 1)
+            return await self._run_with_retries(
+                program, connection, event, tries=TRIES if again else 1
+            )
 
-    async def _sent(
+    async def _run_with_retries(
         self,
         program: Callable[[], Program[T]],
         connection: HostConnection | None,
@@ -666,7 +675,7 @@ class ThreadLog:
                     raise
         raise AssertionError("unreachable")
 
-    async def _written(
+    async def _write(
         self,
         name: str,
         thread_id: str,
@@ -676,7 +685,7 @@ class ThreadLog:
         with operation(name, **self._about(thread_id)) as event:
             return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
 
-    async def _news(
+    async def _read_changes(
         self,
         thread_id: str,
         seen: LogReading | None,
@@ -695,7 +704,7 @@ class ThreadLog:
         def program() -> Program[Answer]:
             news = entries.read_changes(self.db.dialect, whole=whole)
             rows = yield news, binds
-            if seen is not None and _is_other(seen, rows):
+            if seen is not None and _is_other_history(seen, rows):
                 rows = yield news, binds | {"p_epoch": -1, "p_after": -1}
             return rows
 
@@ -703,7 +712,7 @@ class ThreadLog:
             reading, found = await self.db.run(
                 program,
                 READ,
-                decode=Decode(partial(_reading, seen, make), _weight),
+                decode=Decode(partial(_reading, seen, make), _decoded_size),
                 connection=connection,
                 event=event,
             )
@@ -746,7 +755,8 @@ class ThreadLog:
                 program,
                 READ,
                 decode=Decode(
-                    partial(entry_rows.entries, thread_id, self.db.keyring), entry_rows.weight
+                    partial(entry_rows.to_entries, thread_id, self.db.keyring),
+                    entry_rows.decoded_size,
                 ),
                 connection=connection,
                 event=event,
@@ -812,7 +822,7 @@ def _position(position: object, name: str) -> int:
 
 
 def _hits(found: Sequence[ScoredRow], terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:
-    return [entry_rows.hit(row, score, terms, keyring) for score, row in found]
+    return [entry_rows.to_hit(row, score, terms, keyring) for score, row in found]
 
 
 def _reading(
@@ -821,7 +831,7 @@ def _reading(
     if not rows:
         return LogReading([], 0, -1, -1, seen is None or seen.version != 0), make(())
     version, epoch, last = rows[0][_VERSION], rows[0][_EPOCH], rows[-1]
-    complete = seen is None or seen.epoch != epoch or _is_other(seen, rows)
+    complete = seen is None or seen.epoch != epoch or _is_other_history(seen, rows)
     if last[_SEQ] is None:
         return LogReading([], version, epoch, -1, complete), make(())
     known = 1 if seen is not None and not complete and seen.position >= 0 else 0
@@ -829,16 +839,16 @@ def _reading(
     return LogReading([], version, epoch, last[_SEQ], complete, last[_CHECKSUM]), found
 
 
-def _is_other(seen: LogReading, rows: Answer) -> bool:
-    """Whether a log of the same epoch is not the one that was read.
+def _is_other_history(seen: LogReading, rows: Answer) -> bool:
+    """Return whether a log with the epoch of *seen* is not the log that was read then.
 
-    The epoch stays where a standby that lagged has taken over, or an older copy was restored. What
-    was read last may be among what was lost.
+    The epoch stays where a standby that lagged has taken over, or an older copy was restored. The
+    last entry of the reading may be among the lost ones.
     """
     if not rows or rows[0][_EPOCH] != seen.epoch or seen.position < 0:
         return False
     return (rows[0][_SEQ], rows[0][_CHECKSUM]) != (seen.position, seen.mark)
 
 
-def _weight(rows: Answer) -> int:
+def _decoded_size(rows: Answer) -> int:
     return sum([len(row[_PAYLOAD] or b"") for row in rows])

@@ -66,8 +66,8 @@ from memalchemy.keys import (
     decode_namespace,
     encode_id,
     encode_namespace,
-    fork_of,
     new_checkpoint_id,
+    new_fork_id,
 )
 from memalchemy.log import (
     Log,
@@ -696,7 +696,7 @@ class Checkpointer:
             info = await self._require_info(thread_id, checkpoint_id, connection)
             target = new_thread_id
             if target is None:
-                target = fork_of(thread_id)
+                target = new_fork_id(thread_id)
             if target == thread_id:
                 raise InvalidArgument("a fork needs a thread id of its own")
             event.checkpoint_id, event.details["to"] = info.checkpoint_id, target

@@ -18,7 +18,7 @@ from memalchemy.log.tables import (
     of_log,
     same_log,
 )
-from memalchemy.statements import beyond, statement
+from memalchemy.statements import after_key, statement
 
 INFO = (
     "checkpoint_id",
@@ -192,7 +192,7 @@ def list_by_id(dialect: Dialect, scope: str, until: bool, after: bool) -> Execut
     if after:
         last = bindparam("p_checkpoint_id", type_=name.type)
         # The same id may be in several logs, as after a copy.
-        others = beyond(dialect, THREADS, ("thread_id", "namespace"))
+        others = after_key(dialect, THREADS, ("thread_id", "namespace"))
         where.append(or_(name < last, and_(name == last, others)))
     order = (name.desc(), THREADS.c.thread_id, THREADS.c.namespace)
     return (

@@ -37,7 +37,7 @@ from memalchemy.log.tables import (
     same_log,
     truncate_to_second,
 )
-from memalchemy.statements import Answer, beyond, bound, statement
+from memalchemy.statements import Answer, after_key, column_bind, statement
 
 
 def _has(of: str) -> ColumnElement[bool]:
@@ -53,10 +53,10 @@ def _newest_first(query: Any, dialect: Dialect, key: tuple[str, ...], after: boo
     """
     active, last, *names = (THREADS.c[name] for name in ("active_at", "updated_at", *key))
     if after:
-        behind = beyond(dialect, THREADS, key)
+        behind = after_key(dialect, THREADS, key)
         query = query.where(
-            active <= bound(active, "p"),
-            or_(last < bound(last, "p"), and_(last == bound(last, "p"), behind)),
+            active <= column_bind(active, "p"),
+            or_(last < column_bind(last, "p"), and_(last == column_bind(last, "p"), behind)),
         )
     return query.order_by(active.desc(), last.desc(), *names).limit(bindparam("p_limit"))
 

@@ -65,7 +65,7 @@ from memalchemy.maintenance.row_comparison import (
 from memalchemy.search.cache_versions import COUNTERS, count_change
 from memalchemy.search.scope import EMBEDDINGS, ITEM_KEY, ITEMS, of_item
 from memalchemy.search.vectors import has_native_vectors
-from memalchemy.statements import Parameters, beyond, bound, program_of, statement
+from memalchemy.statements import Parameters, after_key, column_bind, program_of, statement
 from memalchemy.store.write import delete_vectors
 
 __all__ = ["CopyReport", "copy"]
@@ -623,7 +623,7 @@ def _page(dialect: Dialect, listed: str, columns: Any, scope: str, after: bool) 
     )
     # Of one tenant the rest of the key is compared, so that the index starts at the page.
     compared = key[1:] if scope == "tenant" else key
-    return query.where(beyond(dialect, table, compared)) if after else query
+    return query.where(after_key(dialect, table, compared)) if after else query
 
 
 @statement(table=tuple(_LISTED), scope=("tenant", "all"))
@@ -675,7 +675,9 @@ def read_embeddings(dialect: Dialect, native: bool) -> Executable | None:
 @statement(table=tuple(_INSERTED))
 def insert_row(dialect: Dialect, table: str) -> Executable:
     """Insert a row as it is in another database."""
-    return insert(_INSERTED[table]).values({c.name: bound(c, "p") for c in _INSERTED[table].c})
+    return insert(_INSERTED[table]).values(
+        {c.name: column_bind(c, "p") for c in _INSERTED[table].c}
+    )
 
 
 @statement(native=(True, False))
@@ -683,5 +685,5 @@ def insert_embedding(dialect: Dialect, native: bool) -> Executable | None:
     """Insert a vector of an item."""
     if not native and not dialect.vectors.may_be_bytes:
         return None
-    values: dict[str, Any] = {c.name: bound(c, "p") for c in EMBEDDINGS.c}
+    values: dict[str, Any] = {c.name: column_bind(c, "p") for c in EMBEDDINGS.c}
     return insert(EMBEDDINGS).values(values | {"vector": dialect.vectors.bind("p_vector", native)})

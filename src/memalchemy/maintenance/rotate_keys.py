@@ -64,7 +64,7 @@ from memalchemy.search.scope import (
     not_internal,
     of_item,
 )
-from memalchemy.statements import Program, beyond, program_of, statement
+from memalchemy.statements import Program, after_key, program_of, statement
 
 __all__ = ["KeyUse", "PlainRow", "RotationReport", "rotate_keys"]
 
@@ -693,7 +693,7 @@ def list_rows(dialect: Dialect, table: str, scope: str, after: bool) -> Executab
         .limit(bindparam("p_limit"))
     )
     compared = key[1:] if scope == "tenant" and key[0] == "tenant" else key
-    return query.where(beyond(dialect, source, compared)) if after else query
+    return query.where(after_key(dialect, source, compared)) if after else query
 
 
 @statement()

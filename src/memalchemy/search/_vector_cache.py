@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memalchemy import _forks
+from memalchemy import _fork_safe_locks
 from memalchemy._cache import BoundedCache
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect
@@ -369,7 +369,7 @@ class MatrixCache:
         self._matrices: BoundedCache[tuple[int, MatrixScope], Matrix] = BoundedCache(
             max_bytes, lambda matrix: matrix.bytes
         )
-        self._lock = _forks.lock()
+        self._lock = _fork_safe_locks.create_lock()
         self._numbers: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
         """Numbers of databases, which stand for them in keys."""
         self._next_number = itertools.count()

@@ -27,12 +27,12 @@ from sqlalchemy.types import NULLTYPE
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, is_listed, live_item
-from memalchemy.statements import Numbers, Program, statement
+from memalchemy.statements import IntegerRange, Program, statement
 
 Metric = Literal["cosine", "dot", "l2"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 
-INDEXED_DIMENSIONS = Numbers(1, 4000, 384)
+INDEXED_DIMENSIONS = IntegerRange(1, 4000, 384)
 """Dimensions that a vector index of half precision can have."""
 
 PART = ("namespace", "key", "field", "part")

@@ -48,7 +48,7 @@ from memalchemy.keys import (
     check_thread_id,
     encode_id,
     encode_namespace,
-    fork_of,
+    new_fork_id,
 )
 from memalchemy.log import (
     Head,
@@ -333,7 +333,7 @@ class ThreadLog:
         to_log = self if namespace is None else ThreadLog(self.db, namespace=namespace)
         target = new_thread_id
         if target is None:
-            target = fork_of(thread_id)
+            target = new_fork_id(thread_id)
         source, to, now = self._log(thread_id), to_log._log(target), datetime.now(UTC)
         if to == source:
             raise ValueError("a fork needs a thread id of its own")

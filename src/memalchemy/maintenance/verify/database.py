@@ -30,7 +30,7 @@ from memalchemy.maintenance.verify.logs import LogCheck
 from memalchemy.maintenance.verify.report import REMEDIES, Report, ReportBuilder, counted
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.search.scope import ITEMS
-from memalchemy.statements import beyond, statement
+from memalchemy.statements import after_key, statement
 
 LOG_ORDER = ("thread_id", "namespace", "log_id")
 """The columns that logs are listed by. Damage can give two logs the same names."""
@@ -369,7 +369,7 @@ def list_logs(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of the logs of a tenant or thread, tombstones too, in the order of names."""
     query = _of_tenant(select(*(THREADS.c[name] for name in (*LOG_ORDER, "next_seq"))), scope)
     if after:
-        query = query.where(beyond(dialect, THREADS, LOG_ORDER))
+        query = query.where(after_key(dialect, THREADS, LOG_ORDER))
     return query.order_by(*(THREADS.c[name] for name in LOG_ORDER)).limit(bindparam("p_limit"))
 
 

@@ -30,7 +30,7 @@ from benchmarks.measure import Finding, Run, at_most, milliseconds, ratio, take_
 from benchmarks.subjects.ours import Ours
 from benchmarks.workload import FULL, Message, blobs, state_at
 from memalchemy.keys import log_key
-from memalchemy.log import second_of
+from memalchemy.log import truncate_to_second
 from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
 
 LONG, SHORT = "long", "short"
@@ -191,5 +191,5 @@ def _copy(connection: Connection, count: int) -> None:
             for copy, thread, earlier in zip(copies, threads, later, strict=True):
                 updated = row["updated_at"] - earlier
                 copy |= {"thread_id": thread, "updated_at": updated}
-                copy["active_at"] = second_of(updated)
+                copy["active_at"] = truncate_to_second(updated)
         connection.execute(insert(table), copies)  # type: ignore[arg-type]

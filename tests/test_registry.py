@@ -11,7 +11,7 @@ from sqlalchemy import literal, select, text, update
 from golden.watch import Watch
 from memalchemy import Checkpointer, Database
 from memalchemy.database import READ
-from memalchemy.log.scan import ask
+from memalchemy.log.scan import run_query
 from memalchemy.log.tables import THREADS
 from memalchemy.statements import Program
 
@@ -33,7 +33,7 @@ async def test_registered_statements_are_seen_and_pass(
     assert not watch.complaints
     assert "checkpoints.load.read_chain{'which': 'named'}" in watch.seen
     assert "search.text.search_checkpoints{'below': False, 'weighed': True}" in watch.seen
-    assert "log.delete.bury{}" in watch.seen
+    assert "log.delete.leave_tombstones{}" in watch.seen
     saved = {name for name in watch.seen if name.startswith("log.append.")}
     assert saved, "no statement of a save was seen"
 
@@ -42,7 +42,7 @@ async def test_an_unregistered_statement_of_the_library_is_complained_about(
     db: Database, watch: Watch
 ) -> None:
     # `ask` is a program of the library that sends whatever it is given.
-    await ask(db, select(literal(1)), {})
+    await run_query(db, select(literal(1)), {})
 
     (complaint,) = watch.complaints
     assert "memalchemy.statements" in complaint
@@ -53,8 +53,8 @@ async def test_an_equal_statement_that_was_built_aside_is_not_the_registered_one
     db: Database, watch: Watch
 ) -> None:
     aside = select(THREADS.c.thread_id).where(THREADS.c.tenant == "x")
-    await ask(db, aside, {})
-    await ask(db, aside, {})
+    await run_query(db, aside, {})
+    await run_query(db, aside, {})
 
     assert len(watch.complaints) == 2
 

@@ -20,9 +20,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from memalchemy.checkpoints.skip_deltas import CODEC
 from memalchemy.dialects import DIALECTS
 from memalchemy.keys import new_checkpoint_id
-from memalchemy.log import Log, second_of
-from memalchemy.log.append import put_checkpoint, put_row, save
-from memalchemy.log.heads import Allotted, allot_or_begin
+from memalchemy.log import Log, truncate_to_second
+from memalchemy.log.append import insert_row, save_checkpoint, upsert_checkpoint
+from memalchemy.log.heads import Allotted, allot_or_create
 
 
 class Compiled:
@@ -48,9 +48,9 @@ class Compiled:
 
 def _row(thread_id: str, payload: bytes, words: str | None) -> dict[str, Any]:
     now = datetime.now(UTC)
-    return Log("default", thread_id, "/").names() | {
+    return Log("default", thread_id, "/").head_binds() | {
         "p_now": now,
-        "p_active_at": second_of(now),
+        "p_active_at": truncate_to_second(now),
         "p_count": 1,
         "p_expires_at": None,
         "p_epoch": 1,
@@ -81,9 +81,9 @@ class RawSqlite:
         self._path = path
         self._turn = asyncio.Lock()
         d, dialect = DIALECTS["sqlite"], sqlite.dialect()
-        self._head = Compiled(allot_or_begin(d, purpose="checkpoint", condition="any"), dialect)
-        self._delta = Compiled(put_row(d, of="state"), dialect)
-        self._name = Compiled(put_checkpoint(d), dialect)
+        self._head = Compiled(allot_or_create(d, purpose="checkpoint", condition="any"), dialect)
+        self._delta = Compiled(insert_row(d, of="state"), dialect)
+        self._name = Compiled(upsert_checkpoint(d), dialect)
 
     async def open(self) -> None:
         self._connection = await aiosqlite.connect(self._path, isolation_level=None)
@@ -123,8 +123,8 @@ class RawPostgres:
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        statement = save(
-            DIALECTS["postgresql"], first="begin", condition="any", parent=False, retain=False
+        statement = save_checkpoint(
+            DIALECTS["postgresql"], mode="create", condition="any", parent=False, retain=False
         )
         self._save = Compiled(statement, postgresql.asyncpg.dialect())
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import aiosqlite
 import asyncpg
-from memalchemy.store.queries import read_item
-from memalchemy.store.writing import put_item
 from sqlalchemy.dialects import postgresql, sqlite
 
 from benchmarks.subjects.raw import CONNECTIONS, Compiled
 from memalchemy.dialects import DIALECTS
+from memalchemy.store.read import read_item
+from memalchemy.store.write import put_item
 
 Row = Mapping[str, Any]
 """What a put binds, made beforehand."""

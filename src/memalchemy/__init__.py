@@ -7,7 +7,7 @@ async with Database("sqlite:///agent.db") as db:
 
 from typing import TYPE_CHECKING
 
-from memalchemy._later import later
+from memalchemy._lazy_imports import lazy_exports
 from memalchemy._version import __version__
 from memalchemy.contracts import (
     UNSET,
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 else:
     # What brings SQLAlchemy along is imported when it is asked for: the command line imports this
     # file before it can answer a Ctrl-C, and half a second is long enough to press it.
-    __getattr__, __dir__ = later(
+    __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "checkpoints": ("Checkpointer",),

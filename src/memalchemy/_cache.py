@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from cachetools import Cache, LRUCache
 
-from memalchemy import _forks
+from memalchemy import _fork_safe_locks
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -32,7 +32,7 @@ class BoundedCache(Generic[K, V]):
     ) -> None:
         self.max_value_size = max_size if max_value_size is None else max_value_size
         self._entries: LRUCache[K, V] = LRUCache(max_size, size_of)
-        self._lock = _forks.lock()
+        self._lock = _fork_safe_locks.create_lock()
 
     @property
     def size(self) -> int:

@@ -1,7 +1,4 @@
-"""The vocabulary: frozen records, capabilities, and the contract a checkpointer keeps.
-
-Pure: no SQL, no I/O. A guarantee that stands here has a test in the behavioural suite.
-"""
+"""Public records, capabilities, and the protocol of a checkpointer."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from memalchemy.errors import StoreCapabilityError as StoreCapabilityError
 
 
 class Unset(enum.Enum):
-    """The type of `UNSET`."""
+    """Type of `UNSET`."""
 
     UNSET = "UNSET"
 
@@ -54,17 +51,17 @@ class CheckpointInfo:
     namespace: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """The same fields as a dict, the one shape that metadata queries return."""
+        """Return the fields as a dict, the one shape that metadata queries return."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class LogInfo:
-    """What is known of a log, which is a thread in one namespace, without reading what is in it.
+    """Log, which is a thread in one namespace, without its content.
 
-    ``newest_id`` is its newest checkpoint; ``None`` if it has none. The sizes are those of its
-    checkpoints as `CheckpointInfo` has them, added up. Times are aware UTC, ``updated_at`` is that
-    of the last write.
+    ``newest_id`` is the id of its newest checkpoint; ``None`` if it has none. ``raw_size`` and
+    ``stored_size`` are the sums of those of its checkpoints: see `CheckpointInfo`. Times are aware
+    UTC; ``updated_at`` is the time of the last write.
     """
 
     thread_id: str
@@ -92,7 +89,7 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class PendingWrite:
-    """What a task wrote for the step after a checkpoint: see `Checkpointer.put_writes`.
+    """Write of a task for the step after a checkpoint: see `Checkpointer.put_writes`.
 
     ``index`` is its place among the task's writes.
     """
@@ -120,7 +117,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What differs between two states. Keys are JSON pointers (RFC 6901).
+    """Difference between two states. Keys are JSON pointers (RFC 6901).
 
     A pointer is in exactly one of the three. ``changed`` maps to ``(value in a, value in b)``.
     """
@@ -135,12 +132,11 @@ class Diff:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How many checkpoints a thread keeps. The newest always stays.
+    """Rules of the checkpoints that a thread keeps. The newest always stays.
 
-    A checkpoint goes when every rule that is given lets it go: it is not among the newest
-    ``keep_last``; it is not every ``keep_every``-th that was saved of the thread (of 3: the third,
-    the sixth and so on, whatever was deleted since); and it happened longer ago than
-    ``older_than``.
+    A checkpoint is deleted when no given rule keeps it: it is not among the newest ``keep_last``;
+    it is not every ``keep_every``-th that was saved of the thread (of 3: the third, the sixth and
+    so on, whatever was deleted since); and it happened longer ago than ``older_than``.
     """
 
     keep_last: int | None = None
@@ -164,11 +160,11 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a long operation is: ``done`` of about ``total``.
+    """Progress of a long operation: ``done`` of about ``total``.
 
     Of prune and vacuum these are logs (a log is a thread in one namespace); ``removed`` checkpoints
-    (of vacuum, entries too) went, and ``busy`` logs were passed over because somebody was writing
-    to them. Of reclaim they are pages of a file, or tables.
+    (of vacuum, entries too) were deleted, and ``busy`` logs were skipped because somebody was
+    writing to them. Of reclaim they are pages of a file, or tables.
     """
 
     done: int
@@ -196,7 +192,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointerCapabilities:
-    """What a checkpointer can do. `memalchemy.Checkpointer` has them all, on every database."""
+    """Features of a checkpointer. `memalchemy.Checkpointer` has them all, on every database."""
 
     search: bool = False
     metadata_query: bool = False
@@ -210,7 +206,7 @@ class CheckpointerCapabilities:
 
 @runtime_checkable
 class CheckpointerProtocol(Protocol):
-    """The part of a checkpointer that agent runtimes call. Argument names are contract."""
+    """Part of a checkpointer that agent runtimes call. Argument names are contract."""
 
     @property
     def capabilities(self) -> CheckpointerCapabilities: ...
@@ -250,9 +246,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class EntryHit(Entry):
-    """An entry that a search found. ``score`` is 0 to 1, higher is better: of the best, the
-    share of the query it holds, rare words counting more; of others, in proportion. ``snippet`` is
-    some of its words round the first that was found.
+    """Entry that a search found.
+
+    ``score`` is 0 to 1, higher is better: of the best, the share of the query it holds, rare words
+    counting more; of others, in proportion. ``snippet`` is some of its words around the first
+    match.
     """
 
     thread_id: str
@@ -262,12 +260,12 @@ class EntryHit(Entry):
 
 @dataclass(frozen=True, slots=True)
 class LogReading:
-    """What one look at a thread's log saw, all of one moment.
+    """Entries and version of a thread's log, as of one moment.
 
-    ``entries``, oldest first, are those that are new to a reader, or all there are: ``complete``
-    says that what it held is not to be relied on any more. ``version`` is that of the log, 0 if it
-    is not there; ``epoch`` moves when an entry is removed or edited. ``position`` is that of the
-    newest entry that the reader knows now, ``mark`` the checksum it was stored with.
+    ``entries``, oldest first, are those that are new to a reader; if ``complete``, they are all
+    there are, and replace what the reader had. ``version`` is that of the log, 0 if it does not
+    exist; ``epoch`` moves when an entry is removed or edited. ``position`` is that of the newest
+    entry that the reader knows now, ``mark`` the checksum it was stored with.
     """
 
     entries: list[Entry]
@@ -310,7 +308,10 @@ class StoreItem:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`; ``metadata``, ``version`` and ``expires_at`` may be missing."""
+        """Create an item from the result of `to_dict`.
+
+        ``metadata``, ``version`` and ``expires_at`` may be missing.
+        """
         expires = data.get("expires_at")
         return cls(
             namespace=tuple(data["namespace"]),
@@ -347,8 +348,10 @@ class NewItem:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit(StoreItem):
-    """An item that a search found. ``score`` is 0 to 1, higher is better; ``None`` if nothing was
-    asked for and the items are listed.
+    """Item that a search found.
+
+    ``score`` is 0 to 1, higher is better; ``None`` if nothing was asked for and the items are
+    listed.
     """
 
     score: float | None = None
@@ -356,8 +359,10 @@ class SearchHit(StoreItem):
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """What a search did: ``strategy`` names it (such as ``text``, ``exact vectors``, ``hnsw``),
-    ``reason`` says in a sentence why, ``details`` has counts.
+    """Explanation of a search.
+
+    ``strategy`` names how it was done (such as ``text``, ``exact vectors``, ``hnsw``), ``reason``
+    says in a sentence why, ``details`` has counts.
     """
 
     strategy: str
@@ -366,14 +371,14 @@ class SearchPlan:
 
 
 class SearchHits(list[SearchHit]):
-    """The hits, best first. ``plans`` says how they were found, if that was asked for."""
+    """Hits, best first. ``plans`` explains how they were found, if that was asked for."""
 
     plans: tuple[SearchPlan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SemanticSearchResult:
-    """An item that a vector search found: ``score`` 0 to 1, higher is better, and the distance."""
+    """Item that a vector search found: ``score`` 0 to 1, higher is better, and the distance."""
 
     item: StoreItem
     score: float
@@ -382,7 +387,7 @@ class SemanticSearchResult:
 
 @dataclass(frozen=True, slots=True)
 class StoreCapabilities:
-    """What a store can do. `memalchemy.Store` has them all, on every database."""
+    """Features of a store. `memalchemy.Store` has them all, on every database."""
 
     search: bool = False
     semantic_search: bool = False
@@ -406,10 +411,7 @@ def to_timedelta(duration: Seconds) -> timedelta:
 
 
 def to_lifetime(ttl: Seconds, name: str = "ttl") -> timedelta:
-    """Read how long something lives: longer than zero, shorter than a thousand years.
-
-    *name* is what an error calls it.
-    """
+    """Read a lifetime: longer than zero, shorter than a thousand years. Errors call it *name*."""
     life = to_timedelta(ttl)
     if not timedelta(0) < life < timedelta(days=365_000):
         raise InvalidArgument(f"{name} must be longer than zero and shorter than a thousand years")
@@ -417,11 +419,11 @@ def to_lifetime(ttl: Seconds, name: str = "ttl") -> timedelta:
 
 
 MAX_LIMIT = 2**31 - 1
-"""The largest number that a LIMIT is bound as."""
+"""The largest number that a LIMIT takes."""
 
 
 def check_limit(limit: int, name: str = "limit") -> int:
-    """A number of results to return, or of another *name*: a whole number, zero for none."""
+    """Return *limit* if it is a whole number of zero or more, but at most `MAX_LIMIT`."""
     if isinstance(limit, bool) or not isinstance(limit, int):
         raise TypeError(f"{name} is a whole number, not {type(limit).__name__}")
     if limit < 0:
@@ -434,21 +436,21 @@ LARGEST = 2**63 - 1
 
 
 def check_flag(value: bool, name: str) -> bool:
-    """True or False, and nothing that merely counts as one."""
+    """Return *value* if it is True or False; other values that count as one are refused."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} is True or False, not {type(value).__name__}")
     return value
 
 
 def check_position(value: int, name: str, largest: int = LARGEST) -> int:
-    """A whole number to compare stored ones with; beyond the *largest*, the nearest that fits."""
+    """Return a whole number to compare stored ones with, cut off at *largest*."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} is a whole number, not {type(value).__name__}")
     return max(-largest, min(value, largest))
 
 
 def check_time(value: datetime, name: str) -> datetime:
-    """A moment: a datetime with a time zone."""
+    """Return *value* if it is a datetime with a time zone."""
     if not isinstance(value, datetime):
         raise TypeError(f"{name} is a datetime, not {type(value).__name__}")
     if value.utcoffset() is None:
@@ -457,7 +459,7 @@ def check_time(value: datetime, name: str) -> datetime:
 
 
 def check_query(value: str, name: str = "query") -> str:
-    """The words that are looked for."""
+    """Return *value* if it is a text."""
     if not isinstance(value, str):
         raise TypeError(f"{name} is a str, not {type(value).__name__}")
     return value

@@ -1,4 +1,4 @@
-"""What a filter says, and whether an item matches it. Pure: knows nothing of SQL or of stores.
+"""Filters of items: their language, and the test of an item. Pure: no SQL and no I/O.
 
 A filter is a mapping of which everything must hold: ``{"kind": "note", "stars": {"$gte": 3}}``.
 
@@ -39,15 +39,15 @@ MAX_CONDITIONS = 500  # each is tested on each item; of $in that is one, however
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Filter:
-    """A filter that was checked, apart from the mapping that it was read from."""
+    """Filter that was checked, and that shares nothing with the mapping it was read from."""
 
     matches: Callable[[Any, Mapping[str, Any]], bool]
-    """Whether an item of this value and metadata matches. Never raises, whatever they hold."""
+    """Return whether an item of this value and metadata matches. Never raises."""
     about_metadata_only: bool
-    """Whether `matches` never looks at the value, so that it may be given any."""
+    """`matches` does not look at the value, so that it may be given any."""
     _equalities: Sequence[tuple[str, Sequence[Any]]]
     conditions: int = 1
-    """How many tests `matches` makes, at most."""
+    """The largest number of tests that `matches` makes."""
 
     @staticmethod
     def parse(filter: Mapping[str, Any] | None) -> Filter | None:
@@ -109,7 +109,7 @@ def _copy(tree: Any, where: str, room: int, parts: Iterator[int]) -> Any:
 def _read(tree: Any, place: str | None = None, name: str = "") -> Filter:
     if not isinstance(tree, dict):
         raise ValueError(f"{name!r} wants a filter, which is a mapping")
-    return _group(all, [_read_one(key, content, place) for key, content in tree.items()])
+    return _combine(all, [_read_one(key, content, place) for key, content in tree.items()])
 
 
 def _read_one(name: str, content: Any, place: str | None) -> Filter:
@@ -118,7 +118,7 @@ def _read_one(name: str, content: Any, place: str | None) -> Filter:
             if not isinstance(content, tuple) or not content:
                 raise ValueError(f"{name!r} wants a list of filters, and at least one")
             parts = [_read(item, place, name) for item in content]
-            return _group(all if name == "$and" else any, parts)
+            return _combine(all if name == "$and" else any, parts)
         case "$not":
             return _not(_read(content, place, name))
         case "$value" | "$metadata":
@@ -150,7 +150,7 @@ def _read_field(field: str, operators: dict[str, Any], place: str | None) -> Fil
             parts.append(_field(place, steps, test, tuple(among)))
         else:
             raise _unknown(name, (*_TESTS, "$not"), f"under {field!r}")
-    return _group(all, parts)
+    return _combine(all, parts)
 
 
 def _has_operators(content: Any) -> bool:
@@ -179,7 +179,7 @@ def _unknown(name: str, known: Sequence[str], where: str) -> ValueError:
     )
 
 
-def _group(holds: Callable[[Iterable[bool]], bool], parts: Sequence[Filter]) -> Filter:
+def _combine(holds: Callable[[Iterable[bool]], bool], parts: Sequence[Filter]) -> Filter:
     if len(parts) == 1:
         return parts[0]
     certain = [pair for part in parts for pair in part._equalities] if holds is all else []
@@ -247,8 +247,8 @@ def _kind(value: Any) -> str | None:
     return "object" if isinstance(value, Mapping) else None
 
 
-def _form(value: Any, room: int = MAX_DEPTH) -> tuple[str, Any]:
-    """The kind of *value*, and something hashable that is equal for all that equals *value*.
+def _comparable(value: Any, room: int = MAX_DEPTH) -> tuple[str, Any]:
+    """Return the kind of *value*, and a hashable object that is equal for all that equals *value*.
 
     What nests deeper than any operand equals nothing, as NaN does.
     """
@@ -265,50 +265,55 @@ def _form(value: Any, room: int = MAX_DEPTH) -> tuple[str, Any]:
             local, offset = value.replace(tzinfo=None) - datetime.min, value.utcoffset()
             return (kind, local) if offset is None else ("instant", local - offset)
         case "array":
-            return kind, tuple([_form(item, room - 1) for item in value])
+            return kind, tuple([_comparable(item, room - 1) for item in value])
         case "set":
-            return kind, frozenset([_form(item, room - 1) for item in value])
+            return kind, frozenset([_comparable(item, room - 1) for item in value])
         case "object":
-            return kind, frozenset([(key, _form(value[key], room - 1)) for key in value])
+            return kind, frozenset([(key, _comparable(value[key], room - 1)) for key in value])
     return kind, value
 
 
-def _shape(value: Any) -> tuple[str | None, int]:
-    """Tells most of what is unequal apart without a look inside."""
+def _coarse_form(value: Any) -> tuple[str | None, int]:
+    """Return a key that tells most unequal values apart without a look inside."""
     kind = _kind(value)
     return kind, len(value) if kind in _CONTAINERS else 0
 
 
-def _among(operands: Any, expected: bool) -> _Test:
+def _is_one_of(operands: Any, expected: bool) -> _Test:
     if not isinstance(operands, (tuple, frozenset)):
         raise ValueError("wants a list, a tuple or a set")
-    shapes, forms = {_shape(item) for item in operands}, {_form(item) for item in operands}
-    return lambda found: (_shape(found) in shapes and _form(found) in forms) is expected
+    shapes, forms = (
+        {_coarse_form(item) for item in operands},
+        {_comparable(item) for item in operands},
+    )
+    return lambda found: (_coarse_form(found) in shapes and _comparable(found) in forms) is expected
 
 
-def _existing(wanted: Any) -> _Test:
+def _exists(wanted: Any) -> _Test:
     if not isinstance(wanted, bool):
         raise ValueError("wants True or False")
     return lambda found: (found is not _MISSING) is wanted
 
 
 def _ordered(operand: Any, compare: Callable[[Any, Any], bool]) -> _Test:
-    shape, kind, limit = _shape(operand), *_form(operand)
+    shape, kind, limit = _coarse_form(operand), *_comparable(operand)
     if kind not in _ORDERED:
         raise ValueError("wants a number, a text, a date or a datetime with a zone")
     return lambda found: (
-        _shape(found) == shape and (form := _form(found))[0] == kind and compare(form[1], limit)
+        _coarse_form(found) == shape
+        and (form := _comparable(found))[0] == kind
+        and compare(form[1], limit)
     )
 
 
 _TESTS: dict[str, Callable[[Any], _Test]] = {
-    "$eq": lambda operand: _among((operand,), True),
-    "$ne": lambda operand: _among((operand,), False),
+    "$eq": lambda operand: _is_one_of((operand,), True),
+    "$ne": lambda operand: _is_one_of((operand,), False),
     "$gt": lambda operand: _ordered(operand, operator.gt),
     "$gte": lambda operand: _ordered(operand, operator.ge),
     "$lt": lambda operand: _ordered(operand, operator.lt),
     "$lte": lambda operand: _ordered(operand, operator.le),
-    "$in": lambda operands: _among(operands, True),
-    "$nin": lambda operands: _among(operands, False),
-    "$exists": _existing,
+    "$in": lambda operands: _is_one_of(operands, True),
+    "$nin": lambda operands: _is_one_of(operands, False),
+    "$exists": _exists,
 }

@@ -1,10 +1,4 @@
-"""How ids and namespaces are spelt in key columns, and the limits that keep them indexable.
-
-Any Python string is a valid id. Databases disagree about four of them, so those are escaped with a
-control character that real ids do not use: U+0000 (PostgreSQL refuses it, SQLite stops reading at
-it), lone surrogates (not UTF-8), the empty string (Oracle reads NULL), and the escape itself. The
-mapping is injective, so two different ids never meet in one row.
-"""
+"""Spelling of ids and namespaces in key columns, and the limits that keep them indexable."""
 
 from __future__ import annotations
 
@@ -56,7 +50,7 @@ def encode_id(text: str) -> str:
 
 
 def decode_id(stored: str) -> str:
-    """The inverse of `encode_id`."""
+    """Return the id that `encode_id` spelt."""
     if ESCAPE not in stored:
         return stored
 
@@ -88,11 +82,7 @@ def check_thread_id(text: object) -> str:
 
 @lru_cache(maxsize=4096)
 def log_key(tenant: str, thread_id: str, path: str) -> UUID:
-    """The key of the log of a thread in an encoded namespace: the same wherever it is computed.
-
-    A UUID of version 8, the beginning of the SHA-256 of the three, each after its length: no two
-    logs have the same key.
-    """
+    """The key of a thread's log in an encoded namespace: the same wherever it is computed."""
     digest = sha256()
     for part in (tenant, thread_id, path):
         encoded = part.encode("utf-8", "surrogatepass")
@@ -103,9 +93,10 @@ def log_key(tenant: str, thread_id: str, path: str) -> UUID:
     return UUID(int=number & ~(0b11 << 62) | (0b10 << 62))  # the variant
 
 
-def fork_of(thread_id: str) -> str:
-    """A new id for a copy of a thread: the thread's own, cut off where it would be too long for
-    what follows, ``-fork-`` and eight random digits.
+def new_fork_id(thread_id: str) -> str:
+    """Return a new id for a copy of a thread: its own, ``-fork-`` and eight random digits.
+
+    The thread's own id is cut off if the result would be too long.
     """
     suffix = f"-fork-{uuid4().hex[:8]}"
     kept = thread_id[: MAX_ID_CHARACTERS - len(suffix)]
@@ -123,7 +114,7 @@ _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def new_checkpoint_id() -> str:
-    """A new id: eleven digits of the time in microseconds, then seven random ones.
+    """Return a new id: eleven digits of the time in microseconds, then seven random ones.
 
     Short, because it stands in a row, in an index and in the row of what is built on it; and in the
     order of time, so that an index takes it at its end.
@@ -164,7 +155,7 @@ def _check(text: object, what: str, most: int) -> str:
 
 
 def check_tenant(text: object) -> str:
-    """A tenant is a non-empty string of at most 64 bytes."""
+    """Return *text* if it can be a tenant: a non-empty string of at most 64 bytes."""
     if not isinstance(text, str):
         raise TypeError(f"tenant must be a str, not {type(text).__name__}")
     if not text or text == "~":
@@ -219,7 +210,7 @@ def _path_of(parts: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=1024)
 def decode_namespace(path: str) -> tuple[str, ...]:
-    """The inverse of `encode_namespace`."""
+    """Return the namespace that `encode_namespace` spelt."""
     return tuple(
         _PART_ESCAPED.sub(lambda m: _PART_UNESCAPES[m.group()], part)
         for part in path[1:].split("/")[:-1]

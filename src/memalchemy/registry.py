@@ -1,8 +1,7 @@
-"""A checkpointer by its name: ``get_checkpointer("sqlite:agent.db")``, for configuration files.
+"""Registry of checkpointers by name: ``get_checkpointer("sqlite:agent.db")``, for configuration.
 
-Knows what each name means and nothing of how it works. A name of somebody else's comes from
-`register_checkpointer`, or from an installed package's entry point in the group
-``memalchemy.checkpointers``.
+A name of somebody else's comes from `register_checkpointer`, or from an installed package's entry
+point in the group ``memalchemy.checkpointers``.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Factory = Callable[..., Any]
 
 
 class OwningCheckpointer(Checkpointer):
-    """A `Checkpointer` with a `Database` of its own, which it closes.
+    """Checkpointer with a `Database` of its own, which it closes.
 
     ``async with`` it, or `close` it; a later use opens the database anew.
     """
@@ -46,22 +45,22 @@ class OwningCheckpointer(Checkpointer):
 
 
 def get_checkpointer(checkpointer: str, **options: Any) -> Any:
-    """The checkpointer that a text names: ``provider`` or ``provider:hint``, or a URL.
+    """Return the checkpointer that a text names: ``provider``, ``provider:hint``, or a URL.
 
     - ``memory``: in this process, gone when it is closed.
-    - ``sqlite:PATH``: a SQLite file; ``file:DIRECTORY``: one in that directory, which is made.
+    - ``sqlite:PATH``: a SQLite file; ``file:DIRECTORY``: one in that directory, which is created.
     - ``postgresql:DATABASE``, ``oracle:HOST:PORT/SERVICE`` (or an alias), with *host*, *port*,
       *user* and *password*; or a URL after the colon.
     - ``http:BASE_URL``: `HTTPCheckpointer`, with its arguments.
     - A URL: ``sqlite:///agent.db``, ``postgresql://…``, ``oracle://…``, ``http://…``, ``https://…``.
 
     *options* are those of `Checkpointer` and of `Database`, and for a server SQLAlchemy's own for
-    an engine; whatever is none of them is an error. Construction does no I/O, but for making the
+    an engine; any other is an error. Construction does no I/O, except that it creates the
     directory. The result owns its database: ``async with``, or ``close()``.
 
     Raises:
-        ValueError: there is no such provider (the message lists those there are), or the hint makes
-            no sense to it.
+        ValueError: there is no such provider (the message lists them), or the hint makes no sense
+            to it.
         TypeError: an option that the provider does not have.
     """
     provider, colon, hint = checkpointer.partition(":")
@@ -74,7 +73,7 @@ def get_checkpointer(checkpointer: str, **options: Any) -> Any:
 
 
 def register_checkpointer(name: str, factory: Factory) -> None:
-    """Let `get_checkpointer` find *factory* under *name*, in place of any that is there.
+    """Let `get_checkpointer` find *factory* under *name*, in place of any earlier one.
 
     It is called with the keyword arguments and, of ``name:hint``, with ``config_hint="hint"``.
     """
@@ -86,8 +85,8 @@ def register_checkpointer(name: str, factory: Factory) -> None:
 
 
 def list_checkpointers() -> list[str]:
-    """The names that `get_checkpointer` knows, those of installed packages last."""
-    names = [name for name in _BUILT_IN if name not in _SAME]
+    """Return the names that `get_checkpointer` knows, those of installed packages last."""
+    names = [name for name in _BUILT_IN if name not in _ALIASES]
     return list(dict.fromkeys([*names, *_registered, *_entry_points()]))
 
 
@@ -101,7 +100,7 @@ def _factory(provider: str) -> Factory:
         return loaded
     raise ValueError(
         f"Unknown checkpointer provider: {provider!r}. Available providers: "
-        f"{list_checkpointers()}. {_INSTEAD.get(provider, _OWN)}"
+        f"{list_checkpointers()}. {_ALTERNATIVES.get(provider, _REGISTER)}"
     )
 
 
@@ -115,65 +114,65 @@ def _entry_points() -> dict[str, metadata.EntryPoint]:
 def _memory(config_hint: str | None = None, **options: Any) -> OwningCheckpointer:
     if config_hint is not None:
         raise ValueError("memory takes no hint; a file is sqlite:PATH or file:DIRECTORY")
-    return _on("sqlite://", options)
+    return _open("sqlite://", options)
 
 
 def _file(config_hint: str | None = None, **options: Any) -> OwningCheckpointer:
-    directory = _needed(config_hint, options, "base_dir", "file:DIRECTORY")
+    directory = _required_option(config_hint, options, "base_dir", "file:DIRECTORY")
     if directory.startswith("file://"):
         raise ValueError("file: takes a directory, as in file:checkpoints or file:/var/lib/agent")
     Path(directory).mkdir(parents=True, exist_ok=True)
     url = URL.create("sqlite", database=str(Path(directory) / FILE))
-    return _on(url, options)
+    return _open(url, options)
 
 
 def _sqlite(config_hint: str | None = None, **options: Any) -> OwningCheckpointer:
-    path = _needed(config_hint, options, "path", "sqlite:PATH")
+    path = _required_option(config_hint, options, "path", "sqlite:PATH")
     if re.match(r"sqlite(\+\w+)?://", path):
-        return _on(path, options)
+        return _open(path, options)
     if path == ":memory:":
-        return _on("sqlite://", options)
-    return _on(URL.create("sqlite", database=path), options)
+        return _open("sqlite://", options)
+    return _open(URL.create("sqlite", database=path), options)
 
 
 def _postgresql(config_hint: str | None = None, **options: Any) -> OwningCheckpointer:
-    named = _needed(config_hint, options, "database", "postgresql:DATABASE")
+    named = _required_option(config_hint, options, "database", "postgresql:DATABASE")
     if "://" in named:
-        return _on(named, options)
-    return _on(URL.create("postgresql", database=named, **_server(options)), options)
+        return _open(named, options)
+    return _open(URL.create("postgresql", database=named, **_server_parts(options)), options)
 
 
 def _oracle(config_hint: str | None = None, **options: Any) -> OwningCheckpointer:
-    named = _needed(config_hint, options, "dsn", "oracle:HOST:PORT/SERVICE")
+    named = _required_option(config_hint, options, "dsn", "oracle:HOST:PORT/SERVICE")
     if "://" in named:
-        return _on(named, options)
-    server = _server(options)
+        return _open(named, options)
+    server = _server_parts(options)
     easy = re.fullmatch(r"(?P<host>[^:/]+)(:(?P<port>\d+))?/(?P<service>.+)", named)
     if easy is None:
         if "host" in server:  # then the hint is the name of a service there
             service = {"service_name": named}
-            return _on(URL.create("oracle", query=service, **server), options)
-        return _on(URL.create("oracle", **(server | {"host": named})), options)
+            return _open(URL.create("oracle", query=service, **server), options)
+        return _open(URL.create("oracle", **(server | {"host": named})), options)
     if "host" in server or "port" in server:
         raise ValueError("the host is given twice: in the hint, and as host= or port=")
     server |= {"host": easy["host"], "port": int(easy["port"] or 1521)}
-    return _on(URL.create("oracle", query={"service_name": easy["service"]}, **server), options)
+    return _open(URL.create("oracle", query={"service_name": easy["service"]}, **server), options)
 
 
 def _http(config_hint: str | None = None, **options: Any) -> Any:
     from memalchemy.http.client import HTTPCheckpointer
 
-    url = _needed(config_hint, options, "base_url", "http:BASE_URL")
+    url = _required_option(config_hint, options, "base_url", "http:BASE_URL")
     if "://" not in url:
         url = f"http://{url}"
-    return HTTPCheckpointer(url, **_known(HTTPCheckpointer, options))
+    return HTTPCheckpointer(url, **_check_options(HTTPCheckpointer, options))
 
 
-def _on(url: str | URL, options: dict[str, Any]) -> OwningCheckpointer:
-    """A checkpointer on a database of its own, *options* shared out between the two."""
-    for_checkpointer = {k: v for k, v in options.items() if k in _names(Checkpointer)}
+def _open(url: str | URL, options: dict[str, Any]) -> OwningCheckpointer:
+    """Return a checkpointer on a database of its own; each of the two takes its *options*."""
+    for_checkpointer = {k: v for k, v in options.items() if k in _option_names(Checkpointer)}
     rest = {k: v for k, v in options.items() if k not in for_checkpointer}
-    unknown = rest.keys() - _names(Database) - _ENGINE_OPTIONS
+    unknown = rest.keys() - _option_names(Database) - _ENGINE_OPTIONS
     if unknown:
         raise TypeError(
             f"{', '.join(sorted(unknown))}: no option of Checkpointer, of Database or of an engine"
@@ -181,8 +180,8 @@ def _on(url: str | URL, options: dict[str, Any]) -> OwningCheckpointer:
     return OwningCheckpointer(Database(url, **rest), **for_checkpointer)
 
 
-def _needed(hint: str | None, options: dict[str, Any], name: str, form: str) -> str:
-    """The hint, or the option that says the same."""
+def _required_option(hint: str | None, options: dict[str, Any], name: str, form: str) -> str:
+    """Return the hint, or the option that stands in for it."""
     given = options.pop(name, None)
     if hint is not None and given is not None:
         raise ValueError(f"{name}= is given, and so is a hint; give one of them")
@@ -192,8 +191,8 @@ def _needed(hint: str | None, options: dict[str, Any], name: str, form: str) -> 
     return str(found)
 
 
-def _server(options: dict[str, Any]) -> dict[str, Any]:
-    """Where a server is and who asks, taken out of *options*."""
+def _server_parts(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the parts of a URL out of *options*: host, port, user and password."""
     parts = {
         "host": options.pop("host", None),
         "port": options.pop("port", None),
@@ -203,15 +202,15 @@ def _server(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parts.items() if value is not None}
 
 
-def _known(kind: type, options: dict[str, Any]) -> dict[str, Any]:
-    unknown = options.keys() - _names(kind)
+def _check_options(kind: type, options: dict[str, Any]) -> dict[str, Any]:
+    unknown = options.keys() - _option_names(kind)
     if unknown:
         raise TypeError(f"{', '.join(sorted(unknown))}: no option of {kind.__name__}")
     return options
 
 
-def _names(kind: type) -> set[str]:
-    """The keyword arguments of a class, without the one that says where it works."""
+def _option_names(kind: type) -> set[str]:
+    """Return the keyword arguments of a class, without its database or URL."""
     parameters = inspect.signature(kind).parameters.values()
     named = {p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD}
     return named - {"db", "url", "base_url"}
@@ -247,21 +246,21 @@ _BUILT_IN: dict[str, Factory] = {
     "postgres": _postgresql,
     "oracle": _oracle,
 }
-_SAME = ("https", "postgres")
+_ALIASES = ("https", "postgres")
 _registered: dict[str, Factory] = {}
 
-_OWN = (
+_REGISTER = (
     "Register one of your own: register_checkpointer(name, factory), or an entry point in the "
     f"group {GROUP}."
 )
-_INSTEAD = {
+_ALTERNATIVES = {
     "redis": "memalchemy is SQL: for states that expire give ttl= to any provider, for speed use "
-    f"sqlite:PATH or postgresql:DATABASE. {_OWN}",
+    f"sqlite:PATH or postgresql:DATABASE. {_REGISTER}",
     "opensearch": "memalchemy is SQL: every provider finds words with search(), and fields with "
-    f"query_by_metadata(). {_OWN}",
-    "mysql": f"memalchemy works on SQLite, PostgreSQL and Oracle: postgresql:DATABASE. {_OWN}",
+    f"query_by_metadata(). {_REGISTER}",
+    "mysql": f"memalchemy works on SQLite, PostgreSQL and Oracle: postgresql:DATABASE. {_REGISTER}",
     "oci": "memalchemy is SQL: oracle:HOST:PORT/SERVICE keeps states in an Oracle database, and "
-    f"export_files() writes one JSON file per checkpoint, for a bucket. {_OWN}",
+    f"export_files() writes one JSON file per checkpoint, for a bucket. {_REGISTER}",
     "s3": "memalchemy is SQL: postgresql:DATABASE keeps states, and export_files() writes one JSON "
-    f"file per checkpoint, for a bucket. {_OWN}",
+    f"file per checkpoint, for a bucket. {_REGISTER}",
 }

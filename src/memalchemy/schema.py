@@ -97,8 +97,9 @@ class ThreadRow(Base):
     meta: Mapped[dict[str, Any]] = mapped_column(Json)
     """The thread's own metadata, set on purpose. A checkpoint's metadata is the checkpoint's."""
     forked_from: Mapped[str | None] = mapped_column(THREAD)
-    """The thread that this log was copied from, and the position up to which it was."""
+    """The thread that this log was copied from; NULL of a log that was not, or if it was erased."""
     forked_seq: Mapped[int | None] = mapped_column(BigInteger)
+    """The position up to which it was copied; of a whole copy the source's ``next_seq``."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
     active_at: Mapped[datetime] = mapped_column(UtcDateTime)

@@ -1,4 +1,4 @@
-"""The registry of every statement memalchemy can emit.
+"""Registry of every statement that memalchemy can emit.
 
 A statement is built once for a dialect and a variant and executed with bound values only. Because
 all of them are enumerable, each is compiled for every dialect, kept as reviewed golden SQL, and the
@@ -51,8 +51,8 @@ class Answer(list[Row[Any]]):
         self.touched = touched
 
 
-class Numbers(Sequence[int]):
-    """The whole numbers from *low* to *high*, as what a variant can be: they stand in the text.
+class IntegerRange(Sequence[int]):
+    """Whole numbers from *low* to *high* as the values of a variant: they stand in the SQL text.
 
     A number of rows or dimensions that a partial index is for cannot be bound. *samples* stand for
     all of them where statements are enumerated.
@@ -87,7 +87,7 @@ def program_of(*statements: Executable, binds: Parameters = None) -> Program[Ans
 
 
 class Statement(Generic[P]):
-    """A family of statements: one for each dialect and variant, built on first use."""
+    """Family of statements: one for each dialect and variant, built on first use."""
 
     def __init__(
         self, build: Callable[..., Executable | None], variants: dict[str, Sequence[Any]]
@@ -115,7 +115,7 @@ class Statement(Generic[P]):
         return self._built[key]
 
     def enumerate(self, dialect: Dialect) -> Iterator[tuple[str, Executable]]:
-        """Every (name, statement) of this family on *dialect*."""
+        """Yield every (name, statement) of this family on *dialect*."""
         for values in itertools.product(*self._variants.values()):
             variant = dict(zip(self._variants, values, strict=True))
             statement = self._get(dialect, variant)
@@ -141,16 +141,16 @@ def statement(**variants: Sequence[Any]) -> Callable[[Callable[..., Any]], State
     return register
 
 
-def bound(column: ColumnElement[Any], prefix: str) -> BindParameter[Any]:
-    """A bind of a column's type, named after it."""
+def column_bind(column: ColumnElement[Any], prefix: str) -> BindParameter[Any]:
+    """Return a bind of a column's type, called *prefix*, ``_`` and the column's name."""
     return bindparam(f"{prefix}_{column.key}", type_=column.type)
 
 
-def beyond(d: Dialect, table: Table, key: Sequence[str]) -> ColumnElement[bool]:
-    """Keys after the one bound as ``p_…``."""
+def after_key(dialect: Dialect, table: Table, key: Sequence[str]) -> ColumnElement[bool]:
+    """Return the condition on keys after the one bound as ``p_`` and the columns' names."""
     columns = [table.c[name] for name in key]
-    bounds = [bound(column, "p") for column in columns]
-    if d.statements.compares_tuples:
+    bounds = [column_bind(column, "p") for column in columns]
+    if dialect.statements.compares_tuples:
         return tuple_(*columns) > tuple_(*bounds)
     pairs = list(zip(columns, bounds, strict=True))
     last, limit = pairs.pop()

@@ -1,4 +1,4 @@
-"""Events as OpenTelemetry spans and metrics (extra ``otel``). Knows nothing but events.
+"""Report events as OpenTelemetry spans and metrics (extra ``otel``).
 
     from memalchemy.telemetry import instrument
 
@@ -33,13 +33,13 @@ def instrument(
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> Callable[[], None]:
-    """Report every operation of this process from now on; call what it returns to end that.
+    """Report every operation of this process from now on; return a function that ends this.
 
-    A span ``memalchemy.checkpoint.save`` for each, a child of the caller's, over the time that the
-    operation took, with an error's class as its status. The metrics are
+    Each operation is a span such as ``memalchemy.checkpoint.save``, a child of the caller's, over
+    the time that the operation took, with an error's class as its status. The metrics are
     ``memalchemy.operation.duration`` in seconds, ``memalchemy.payload.size`` in bytes and
-    ``memalchemy.round_trips``, each by ``memalchemy.operation`` and, of what failed,
-    ``error.type``. Without arguments the providers are the global ones.
+    ``memalchemy.round_trips``, each by ``memalchemy.operation`` and, of failures, ``error.type``.
+    Without arguments the providers are the global ones.
 
     Raises:
         DriverMissing: OpenTelemetry's API is not installed.

@@ -1,7 +1,4 @@
-"""The tenant of whoever is being served, where it is said once and used further down.
-
-Knows nothing of databases.
-"""
+"""Tenant of the current task or thread: named once, and used further down."""
 
 from __future__ import annotations
 
@@ -16,9 +13,9 @@ _tenant: ContextVar[str] = ContextVar("memalchemy_tenant")
 
 @contextmanager
 def tenant_scope(tenant: str) -> Iterator[str]:
-    """``with tenant_scope("acme"):`` makes it the tenant of `Database.for_scope` in this block.
+    """Set the tenant of `Database.for_scope` in a block: ``with tenant_scope("acme"):``.
 
-    In this task and those it starts, or this thread; the innermost block counts.
+    It holds in this task and those it starts, or in this thread; the innermost block counts.
 
     Raises:
         TypeError, ValueError, TooLarge: it is no tenant.
@@ -31,10 +28,10 @@ def tenant_scope(tenant: str) -> Iterator[str]:
 
 
 def tenant_of_scope() -> str:
-    """The tenant of the innermost `tenant_scope`.
+    """Return the tenant of the innermost `tenant_scope`.
 
     Raises:
-        LookupError: there is none. Nobody's memory is never somebody's.
+        LookupError: there is no such block. There is no default tenant here.
     """
     try:
         return _tenant.get()

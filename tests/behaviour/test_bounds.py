@@ -26,7 +26,7 @@ LARGE = {"text": "long " * 40_000}  # 200 KB, which take 50 bytes of the databas
 @pytest.fixture
 def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(item_reader, "MAX_ANSWER_BYTES", 1_000_000)
-    monkeypatch.setattr(item_reader, "PIECE_BYTES", 300_000)
+    monkeypatch.setattr(item_reader, "BATCH_BYTES", 300_000)
 
 
 async def fill(store: Store, number: int, value: Any = LARGE) -> None:
@@ -168,13 +168,13 @@ async def test_a_long_filter_over_many_items_is_tested_beside_the_loop(
 ) -> None:
     await store.put_batch([(NS, f"k{at:03}", {"a": at}) for at in range(300)])
     used: set[threading.Thread] = set()
-    work = item_reader.Answer._decoded
+    work = item_reader.ItemDecoder._decode_batch
 
     def watched(self: Any, rows: Any, size: int) -> Any:
         used.add(threading.current_thread())
         return work(self, rows, size)
 
-    monkeypatch.setattr(item_reader.Answer, "_decoded", watched)
+    monkeypatch.setattr(item_reader.ItemDecoder, "_decode_batch", watched)
     either = {"$or": [{"a": {"$gt": 1000 + at}} for at in range(499)] + [{"a": {"$gte": 299}}]}
 
     assert [item.key for item in await store.list_items(NS, filter=either)] == ["k299"]

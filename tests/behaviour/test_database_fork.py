@@ -84,7 +84,7 @@ def test_a_child_has_a_database_in_memory_of_its_own() -> None:
 
 HAMMERED = """
 import os, sys, threading, time
-from memalchemy import Database, _forks, migrate
+from memalchemy import Database, _fork_safe_locks, migrate
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.database.per_database import shared
 from memalchemy.integrations._base import Adapter
@@ -146,10 +146,10 @@ def test_a_child_uses_what_other_threads_were_using_while_it_was_forked() -> Non
 
 HELD = """
 import os, signal, sys, threading
-from memalchemy import _forks
+from memalchemy import _fork_safe_locks
 
-_forks.PATIENCE = 0.1
-lock, other = _forks.lock(), _forks.lock()
+_fork_safe_locks.MAX_WAIT = 0.1
+lock, other = _fork_safe_locks.create_lock(), _fork_safe_locks.create_lock()
 held, over = threading.Event(), threading.Event()
 
 def hold():
@@ -180,9 +180,9 @@ def test_a_lock_that_is_held_for_long_is_free_in_a_child_and_stays_held_in_the_p
 
 
 def test_every_lock_that_lives_with_the_process_is_one_that_a_fork_knows() -> None:
-    """`Database` replaces what it has in a child; other locks come from `memalchemy._forks`."""
+    """`Database` replaces its own in a child; others come from `memalchemy._fork_safe_locks`."""
     own = {
-        "_forks.py",
+        "_fork_safe_locks.py",
         # Made anew in a child, with what they guard.
         "database/executors/sqlite.py",
         "database/executors/sqlite_readers.py",

@@ -194,7 +194,7 @@ async def test_a_prune_in_small_lots_leaves_each_whole(
 ) -> None:
     """Wherever it is interrupted, nothing lacks what it rests on."""
     await chained(checkpointer, "AbcdefghI")
-    monkeypatch.setattr(bulk_delete, "ROWS", 3)
+    monkeypatch.setattr(bulk_delete, "MAX_ROWS", 3)
 
     class Stop(Exception):
         pass

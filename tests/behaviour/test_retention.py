@@ -56,8 +56,8 @@ async def aged(db: Database, thread: str, before: int, days: int) -> None:
 @pytest.fixture
 def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rows and logs in a transaction, so that a few threads make many of them."""
-    monkeypatch.setattr(bulk_delete, "ROWS", PORTION)
-    monkeypatch.setattr(bulk_delete, "LOGS", 3)
+    monkeypatch.setattr(bulk_delete, "MAX_ROWS", PORTION)
+    monkeypatch.setattr(bulk_delete, "MAX_LOGS", 3)
 
 
 @pytest.mark.usefixtures("small_portions")
@@ -352,7 +352,7 @@ async def test_a_hundred_times_the_threads_take_the_same_statements_a_batch(
 
     assert pruned == 10_001
     (event,) = (one for one in told if one.name == "checkpoint.prune")
-    pages = 10_001 // bulk_delete.LOGS + 1
+    pages = 10_001 // bulk_delete.MAX_LOGS + 1
     assert event.round_trips <= pages * 6  # read, lock, forget, sweep until nothing is left, move
     assert peak < 8 * 1024 * 1024
     assert await checkpointer.prune(keep_last=1, dry_run=True) == 0
@@ -373,13 +373,16 @@ async def _multiply(db: Database, thread: str, times: int) -> None:
 def test_a_batch_of_logs_fits_into_one_list_on_every_database() -> None:
     from memalchemy.dialects import DIALECTS
 
-    logs = [Log("t", f"{'漢' * 200}{n}", "/") for n in range(bulk_delete.LOGS + 1)]
-    found = [bulk_delete.Found(log, 1, 1) for log in logs]
+    logs = [Log("t", f"{'漢' * 200}{n}", "/") for n in range(bulk_delete.MAX_LOGS + 1)]
+    found = [bulk_delete.RemovableLog(log, 1, 1) for log in logs]
     batches = list(bulk_delete.batches(found))
     assert [[one.log for one in batch] for batch in batches] == [logs[:-1], logs[-1:]]
     for d in DIALECTS.values():
         assert bulk_delete.batch_binds(d, logs[:-1])
-    whole = [bulk_delete.Found(Log("t", str(n), "/"), bulk_delete.ROWS + 1, 1) for n in range(3)]
+    whole = [
+        bulk_delete.RemovableLog(Log("t", str(n), "/"), bulk_delete.MAX_ROWS + 1, 1)
+        for n in range(3)
+    ]
     assert [len(batch) for batch in bulk_delete.batches(whole)] == [1, 1, 1]
 
 

@@ -166,10 +166,10 @@ async def test_without_page_counts_sizes_are_estimated_near_the_truth(
 
         from memalchemy.maintenance import space as measuring
 
-        ask = measuring.ask
+        run_query = measuring.run_query
         counts = measuring.counts_pages(db.dialect)
         monkeypatch.setattr(
-            measuring, "ask", lambda db, q, b: no() if q is counts else ask(db, q, b)
+            measuring, "run_query", lambda db, q, b: no() if q is counts else run_query(db, q, b)
         )
         guessed = await space.measure(db)
 
@@ -322,10 +322,10 @@ async def test_a_table_that_stays_long_is_named_with_its_command(own: Database) 
 
 
 async def _seen(db: Database) -> Any:
-    from memalchemy.log.scan import ask
+    from memalchemy.log.scan import run_query
     from memalchemy.maintenance.space import read_tables
 
-    return await ask(db, read_tables(db.dialect), {"p_schema": None})
+    return await run_query(db, read_tables(db.dialect), {"p_schema": None})
 
 
 @pytest.fixture

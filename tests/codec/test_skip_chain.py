@@ -32,7 +32,7 @@ class Tree:
         self, state: Parts, under: int | None, *, max_depth: int = 1024, room: int = 2**30
     ) -> Draft:
         """Encode *state* under the save *under*, of whose tip the cache keeps *room* bytes."""
-        tip = None if under is None else self.tips[under].within(room)[0]
+        tip = None if under is None else self.tips[under].limit_decoded(room)[0]
         draft = encode(state, tip, level=3, max_depth=max_depth, keyring=NO_KEYS)
         seq = len(self.tips)
         self.tips.append(draft.as_tip(f"c{seq}", seq, 7))
@@ -83,7 +83,7 @@ def test_every_state_of_any_tree_of_saves_is_rebuilt(tree: Tree) -> None:
         assert in_order(tree.tips[seq].parts()) == in_order(state)
         for index, link in enumerate(tree.stored(seq)):
             assert in_order(tree.tips[seq].parts_at(index)) == in_order(tree.states[link.seq])
-        assert in_order(tree.tips[seq].within(0)[0].parts()) == in_order(state)
+        assert in_order(tree.tips[seq].limit_decoded(0)[0].parts()) == in_order(state)
 
 
 @examples(60)
@@ -233,7 +233,7 @@ def test_a_bounded_cache_drops_the_oldest_states_first_and_holds_what_it_says() 
     full = tip.held_bytes()
     assert full > 7 * 50_000
     for room in (0, 60_000, 120_000, full // 2, full):
-        bounded, held = tip.within(room)
+        bounded, held = tip.limit_decoded(room)
         kept = [link.parts is not None for link in bounded.links]
         assert kept == sorted(kept), "an older state was kept before a newer one"
         payloads = sum(len(link.payload) for link in tip.links)

@@ -21,7 +21,7 @@ from memalchemy import (
     HTTPCheckpointer,
     get_checkpointer,
 )
-from memalchemy.checkpoints.json_files import file_name
+from memalchemy.checkpoints.export import file_name
 from servers import free_port
 
 AWKWARD = [

@@ -33,7 +33,7 @@ DEEP, OTHERS, EACH = 2_000, 50, 40
 """Checkpoints of the thread that is read, how many threads lie around it, and their checkpoints."""
 
 LOG = Log("default", "deep", "/")
-BINDS: dict[str, Any] = LOG.names() | {
+BINDS: dict[str, Any] = LOG.head_binds() | {
     "p_now": datetime(2100, 1, 1, tzinfo=UTC),
     "p_checkpoint_id": "deep-1000",
     "p_before": 1_000,
@@ -265,7 +265,7 @@ async def test_a_load_from_a_file_reads_every_table_through_an_index(
     [
         (pending_writes.read_writes, "uq_deltas_entry_key (log_id=? AND entry_key>?"),
         (pending_writes.read_writes_listed, "uq_deltas_entry_key (log_id=? AND entry_key>?"),
-        (listing.list_runs, "ix_checkpoints_run_id (tenant=? AND run_id=?"),
+        (listing.list_checkpoints_of_runs, "ix_checkpoints_run_id (tenant=? AND run_id=?"),
         (list_expired, "ix_store_items_expires_at (tenant=? AND expires_at<?"),
     ],
     ids=["writes of a checkpoint", "writes of some", "runs", "expired items"],

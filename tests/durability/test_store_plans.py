@@ -72,7 +72,7 @@ def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
         "words, unranked": (search_items(d, below=False, weighed=False), terms | scope),
         "fields": (narrowed_items(d, below=False), narrowed),
         "namespaces": (read.list_paths(d), {}),
-        "vectors to drop": (write.drop_vectors_of(d), keys),
+        "vectors to drop": (write.delete_vectors_of_items(d), keys),
         "which are alive": (live_items(d), keys),
     }
 

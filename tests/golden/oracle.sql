@@ -1,3 +1,15 @@
+-- checkpoints.erase.clear_fork_origin()
+UPDATE threads
+SET forked_from=NULL, forked_seq=NULL
+WHERE threads.tenant = :k_tenant
+AND threads.forked_from = :k_thread_id
+
+-- checkpoints.erase.erase_internal_items()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :p_internal
+AND store_items.namespace < :p_internal_end
+
 -- checkpoints.erase.erase_item()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -5,40 +17,28 @@ AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 AND store_items.version = :p_version
 
--- checkpoints.erase.erase_origin()
-UPDATE threads
-SET forked_from=NULL, forked_seq=NULL
-WHERE threads.tenant = :k_tenant
-AND threads.forked_from = :k_thread_id
-
--- checkpoints.erase.erase_own()
-DELETE FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace >= :p_internal
-AND store_items.namespace < :p_internal_end
-
--- checkpoints.erase.erase_tenant(table=embeddings)
+-- checkpoints.erase.erase_rows_of_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 
--- checkpoints.erase.erase_tenant(table=store_items)
+-- checkpoints.erase.erase_rows_of_tenant(table=store_items)
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 
--- checkpoints.erase.erase_tenant(table=entries)
+-- checkpoints.erase.erase_rows_of_tenant(table=entries)
 DELETE FROM deltas
 WHERE deltas.tenant = :k_tenant
 AND deltas.kind IN ('entry')
 
--- checkpoints.erase.erase_tenant(table=deltas)
+-- checkpoints.erase.erase_rows_of_tenant(table=deltas)
 DELETE FROM deltas
 WHERE deltas.tenant = :k_tenant
 
--- checkpoints.erase.erase_tenant(table=checkpoints)
+-- checkpoints.erase.erase_rows_of_tenant(table=checkpoints)
 DELETE FROM checkpoints
 WHERE checkpoints.tenant = :k_tenant
 
--- checkpoints.erase.erase_tenant(table=threads)
+-- checkpoints.erase.erase_rows_of_tenant(table=threads)
 DELETE FROM threads
 WHERE threads.tenant = :k_tenant
 
@@ -456,7 +456,7 @@ AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.met
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_names(before=True)
+-- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -470,7 +470,7 @@ AND checkpoints.seq < :p_before
 ORDER BY checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_names(before=False)
+-- checkpoints.listing.list_checkpoints(before=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -482,6 +482,24 @@ AND (threads.expires_at IS NULL
 WHERE checkpoints.log_id = :k_log_id
 ORDER BY checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
+
+-- checkpoints.listing.list_checkpoints_of_runs()
+WITH made AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.checkpoint_id AS checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND checkpoints.run_id IN (
+    SELECT listed.run_id
+    FROM (
+      SELECT each_.run_id
+      FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (run_id VARCHAR2(4000) PATH '$[0]')) each_) listed))
+SELECT threads.thread_id, threads.namespace, made.checkpoint_id
+FROM made
+JOIN threads ON threads.log_id = made.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+ORDER BY threads.thread_id, threads.namespace
 
 -- checkpoints.listing.list_newest()
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -503,25 +521,53 @@ JOIN (
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_runs()
-WITH made AS (
-  SELECT checkpoints.log_id AS log_id, checkpoints.checkpoint_id AS checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.tenant = :k_tenant
-  AND checkpoints.run_id IN (
-    SELECT listed.run_id
-    FROM (
-      SELECT each_.run_id
-      FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (run_id VARCHAR2(4000) PATH '$[0]')) each_) listed))
-SELECT threads.thread_id, threads.namespace, made.checkpoint_id
-FROM made
-JOIN threads ON threads.log_id = made.log_id
-WHERE threads.tenant = :k_tenant
-AND threads.namespace >= :k_namespace
-AND threads.namespace < :k_beyond
-ORDER BY threads.thread_id, threads.namespace
+-- checkpoints.listing.list_threads_by_metadata(kind=text)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
 
--- checkpoints.listing.measure()
+-- checkpoints.listing.list_threads_by_metadata(kind=number)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+
+-- checkpoints.listing.list_threads_by_metadata(kind=true)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+
+-- checkpoints.listing.list_threads_by_metadata(kind=false)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+
+-- checkpoints.listing.list_threads_by_metadata(kind=null)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
+AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+    json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+      :match_key RETURNING JSON))
+
+-- checkpoints.listing.list_threads_by_metadata(kind=container)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = :k_tenant
+AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
+        :match_key RETURNING JSON), :match_pair RETURNING JSON))
+
+-- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), :coalesce_2) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), :coalesce_4) AS coalesce_3, coalesce(sum(CASE
     WHEN (deltas.kind IN ('snapshot')) THEN :param_1
@@ -535,7 +581,7 @@ JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = :k_log_id
 
--- checkpoints.listing.read_name()
+-- checkpoints.listing.read_checkpoint()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -546,52 +592,6 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
-
--- checkpoints.listing.threads_by_metadata(kind=text)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
-
--- checkpoints.listing.threads_by_metadata(kind=number)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
-
--- checkpoints.listing.threads_by_metadata(kind=true)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
-
--- checkpoints.listing.threads_by_metadata(kind=false)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
-
--- checkpoints.listing.threads_by_metadata(kind=null)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
-AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
-    json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
-      :match_key RETURNING JSON))
-
--- checkpoints.listing.threads_by_metadata(kind=container)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
-        :match_key RETURNING JSON), :match_pair RETURNING JSON))
 
 -- checkpoints.load.read_chain(which=newest)
 WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum, payload) AS (
@@ -921,17 +921,7 @@ SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.namespace = :namespace_1
 
--- log.append.find_keys()
-SELECT deltas.entry_key, deltas.seq
-FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.entry_key IN (
-  SELECT listed.entry_key
-  FROM (
-    SELECT each_.entry_key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (entry_key VARCHAR2(4000) PATH '$[0]')) each_) listed)
-
--- log.append.forget_names()
+-- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id != :p_checkpoint_id
@@ -979,38 +969,48 @@ AND (checkpoints.checkpoint_id NOT IN (
     SELECT needed.checkpoint_id
     FROM needed))
 
--- log.append.move_checkpoint()
-UPDATE checkpoints
-SET seq=:p_seq, parent_id=nullif(coalesce(:p_parent_id, checkpoints.parent_id), :p_checkpoint_id),
-  rests_on=:p_rests_on, run_id=:p_run_id, meta=:p_meta, raw_size=:p_raw_size,
-  stored_size=:p_stored_size, occurred_at=:p_occurred_at, created_at=:p_created_at
-WHERE checkpoints.log_id = :k_log_id
-AND checkpoints.checkpoint_id = :p_checkpoint_id
+-- log.append.find_entry_keys()
+SELECT deltas.entry_key, deltas.seq
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.entry_key IN (
+  SELECT listed.entry_key
+  FROM (
+    SELECT each_.entry_key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (entry_key VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
--- log.append.new_checkpoint()
+-- log.append.insert_checkpoint()
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
     meta, raw_size, stored_size, occurred_at, created_at)
 VALUES (:k_log_id, :p_seq, :k_tenant, :p_checkpoint_id, nullif(coalesce(:p_parent_id,
         :p_previous_id), :p_checkpoint_id), :p_ordinal, :p_rests_on, :p_run_id, :p_meta, :p_raw_size,
     :p_stored_size, :p_occurred_at, :p_created_at)
 
--- log.append.put_row(of=state)
+-- log.append.insert_row(of=state)
 INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
     search_text, payload)
 VALUES (:k_log_id, :p_seq, :k_tenant, :p_kind, :p_base_seq, :p_depth, :p_radix, :p_codec,
     :p_checksum, :p_search_text, :p_payload)
 
--- log.append.put_row(of=entry)
+-- log.append.insert_row(of=entry)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
     occurred_at, stored_at, payload)
 VALUES (:k_log_id, :p_seq, :k_tenant, 'entry', :p_entry_key, 0, :p_codec, :p_checksum,
     :p_search_text, :p_occurred_at, :p_stored_at, :p_payload)
 
--- log.append.put_row(of=write)
+-- log.append.insert_row(of=write)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
     checksum, stored_at, payload)
 VALUES (:k_log_id, :p_seq, :k_tenant, 'write', :p_entry_key, :p_label, 0, :p_overwrites, :p_codec,
     :p_checksum, :p_stored_at, :p_payload)
+
+-- log.append.update_checkpoint()
+UPDATE checkpoints
+SET seq=:p_seq, parent_id=nullif(coalesce(:p_parent_id, checkpoints.parent_id), :p_checkpoint_id),
+  rests_on=:p_rests_on, run_id=:p_run_id, meta=:p_meta, raw_size=:p_raw_size,
+  stored_size=:p_stored_size, occurred_at=:p_occurred_at, created_at=:p_created_at
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.checkpoint_id = :p_checkpoint_id
 
 -- log.bulk_delete.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -1066,7 +1066,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 
 -- log.bulk_delete.count_logs(which=stale, scope=tenant)
 SELECT count(*) AS count_1
@@ -1085,7 +1085,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 
 -- log.bulk_delete.count_logs(which=stale, scope=log)
 SELECT count(*) AS count_1
@@ -1106,7 +1106,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 
 -- log.bulk_delete.count_logs(which=stale, scope=thread)
 SELECT count(*) AS count_1
@@ -1126,19 +1126,9 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 
--- log.bulk_delete.find_listed()
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
-FROM threads
-WHERE threads.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-
--- log.bulk_delete.forget_listed()
+-- log.bulk_delete.delete_pruned_checkpoints()
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
   WITH ranked AS (
@@ -1182,7 +1172,7 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
   SELECT found.log_id, found.seq
   FROM found)
 
--- log.bulk_delete.forget_listed_writes()
+-- log.bulk_delete.delete_pruned_writes()
 DELETE FROM deltas
 WHERE deltas.kind IN ('write')
 AND (deltas.log_id, deltas.label) IN (
@@ -1226,6 +1216,48 @@ AND (deltas.log_id, deltas.label) IN (
     FETCH FIRST :p_limit ROWS ONLY)
   SELECT going.log_id, going.checkpoint_id
   FROM going)
+
+-- log.bulk_delete.delete_unneeded_states()
+DELETE FROM deltas
+WHERE (deltas.log_id, deltas.seq) IN (
+  WITH found AS (
+    SELECT positions.log_id AS log_id, positions.seq AS seq
+    FROM (
+      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+        max(each_position.going) AS going, max(each_position.state) AS state,
+        max(each_position.built_on) AS built_on
+      FROM (
+        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
+          0 AS built_on
+        FROM checkpoints
+        JOIN (
+          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+          FROM JSON_TABLE(:p_logs,
+              '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON checkpoints.log_id = listed.log_id
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+          FROM JSON_TABLE(:p_logs,
+              '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON deltas.log_id = listed.log_id
+        WHERE deltas.kind IN ('snapshot', 'delta')
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+          1 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+          FROM JSON_TABLE(:p_logs,
+              '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON deltas.log_id = listed.log_id
+        WHERE deltas.base_seq IS NOT NULL) each_position
+      GROUP BY each_position.log_id, each_position.seq) positions
+    WHERE positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0
+    FETCH FIRST :p_limit ROWS ONLY)
+  SELECT found.log_id, found.seq
+  FROM found)
 
 -- log.bulk_delete.list_prunable(scope=namespace, after=True)
 WITH page AS (
@@ -1851,7 +1883,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1880,7 +1912,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1911,7 +1943,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1939,7 +1971,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1972,7 +2004,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -2002,7 +2034,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -2034,7 +2066,7 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -2063,11 +2095,11 @@ AND (threads.deleted_at IS NULL
       AND above.deleted_at IS NULL
       AND above.updated_at >= :p_cutoff))
   OR threads.expires_at <= :p_now
-  OR threads.deleted_at < :p_buried)
+  OR threads.deleted_at < :p_tombstone_cutoff)
 ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
--- log.bulk_delete.lock_listed(wait=True)
+-- log.bulk_delete.lock_batch(wait=True)
 SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
   threads.deleted_at
 FROM threads
@@ -2078,7 +2110,7 @@ WHERE threads.log_id IN (
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 FOR UPDATE
 
--- log.bulk_delete.lock_listed(wait=False)
+-- log.bulk_delete.lock_batch(wait=False)
 SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
   threads.deleted_at
 FROM threads
@@ -2089,56 +2121,24 @@ WHERE threads.log_id IN (
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 FOR UPDATE SKIP LOCKED
 
--- log.bulk_delete.move_listed()
+-- log.bulk_delete.move_epochs()
 UPDATE threads
-SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_moved)
+SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_epoch_step)
 WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM (
     SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
     FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
--- log.bulk_delete.sweep_listed()
-DELETE FROM deltas
-WHERE (deltas.log_id, deltas.seq) IN (
-  WITH found AS (
-    SELECT positions.log_id AS log_id, positions.seq AS seq
-    FROM (
-      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
-        max(each_position.going) AS going, max(each_position.state) AS state,
-        max(each_position.built_on) AS built_on
-      FROM (
-        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
-          0 AS built_on
-        FROM checkpoints
-        JOIN (
-          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-          FROM JSON_TABLE(:p_logs,
-              '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON checkpoints.log_id = listed.log_id
-        UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-        FROM deltas
-        JOIN (
-          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-          FROM JSON_TABLE(:p_logs,
-              '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON deltas.log_id = listed.log_id
-        WHERE deltas.kind IN ('snapshot', 'delta')
-        UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
-          1 AS built_on
-        FROM deltas
-        JOIN (
-          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-          FROM JSON_TABLE(:p_logs,
-              '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON deltas.log_id = listed.log_id
-        WHERE deltas.base_seq IS NOT NULL) each_position
-      GROUP BY each_position.log_id, each_position.seq) positions
-    WHERE positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0
-    FETCH FIRST :p_limit ROWS ONLY)
-  SELECT found.log_id, found.seq
-  FROM found)
+-- log.bulk_delete.read_batch()
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
 -- log.copy.copy_head()
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
@@ -2214,14 +2214,7 @@ AND deltas.label IN (
   WHERE checkpoints.log_id = :k_log_id
   AND checkpoints.seq <= :p_until)
 
--- log.copy.has_entry()
-SELECT deltas.seq
-FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.seq = :p_seq
-AND deltas.kind IN ('entry')
-
--- log.copy.holds_anything()
+-- log.copy.find_content()
 SELECT deltas.seq
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -2233,7 +2226,7 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
       AND checkpoints.seq = deltas.seq)))
 FETCH FIRST 1 ROWS ONLY
 
--- log.copy.last_write()
+-- log.copy.find_last_write()
 SELECT max(deltas.seq) AS seq
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -2244,7 +2237,7 @@ AND deltas.label IN (
   WHERE checkpoints.log_id = :k_log_id
   AND checkpoints.seq <= :p_until)
 
--- log.copy.newest_until()
+-- log.copy.find_newest_until()
 SELECT checkpoints.checkpoint_id
 FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
@@ -2252,80 +2245,20 @@ AND checkpoints.seq <= :p_until
 ORDER BY checkpoints.seq DESC
 FETCH FIRST 1 ROWS ONLY
 
+-- log.copy.has_entry()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq = :p_seq
+AND deltas.kind IN ('entry')
+
 -- log.copy.read_position()
 SELECT checkpoints.seq
 FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 
--- log.delete.bury()
-UPDATE threads
-SET version=(threads.version + :version_1), last_ordinal=0, epoch=(threads.epoch + :epoch_1),
-  head_id=NULL, previous_id=NULL, meta=:p_meta, forked_from=NULL, forked_seq=NULL, expires_at=NULL,
-  deleted_at=:p_now
-WHERE threads.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-AND threads.deleted_at IS NULL
-
--- log.delete.empty(table=checkpoints)
-DELETE FROM checkpoints
-WHERE checkpoints.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-
--- log.delete.empty(table=entries)
-DELETE FROM deltas
-WHERE deltas.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-AND deltas.kind IN ('entry')
-
--- log.delete.empty(table=deltas)
-DELETE FROM deltas
-WHERE deltas.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-
--- log.delete.empty(table=threads)
-DELETE FROM threads
-WHERE threads.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-
--- log.delete.move_epoch()
-UPDATE threads
-SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_moved), head_id=(
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.log_id = :k_log_id
-  ORDER BY checkpoints.seq DESC
-  FETCH FIRST 1 ROWS ONLY)
-WHERE threads.log_id = :k_log_id
-
--- log.delete.read_words()
-SELECT deltas.seq, deltas.search_text
-FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND (deltas.seq = :p_seq
-  OR deltas.seq = (
-    SELECT min(checkpoints.seq) AS min_1
-    FROM checkpoints
-    WHERE checkpoints.log_id = :k_log_id
-    AND checkpoints.seq > :p_seq))
-ORDER BY deltas.seq
-
--- log.delete.remove_name()
+-- log.delete.delete_checkpoint_row()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
@@ -2337,7 +2270,7 @@ AND NOT (EXISTS (
 RETURNING checkpoints.seq
 INTO :ret_0
 
--- log.delete.remove_names_listed()
+-- log.delete.delete_checkpoint_rows()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id IN (
@@ -2346,7 +2279,40 @@ AND checkpoints.checkpoint_id IN (
     SELECT each_.checkpoint_id
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (checkpoint_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
--- log.delete.remove_unneeded()
+-- log.delete.delete_rows(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.delete.delete_rows(table=entries)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND deltas.kind IN ('entry')
+
+-- log.delete.delete_rows(table=deltas)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.delete.delete_rows(table=threads)
+DELETE FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- log.delete.delete_unneeded_state()
 DELETE FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.seq = :p_seq
@@ -2364,7 +2330,7 @@ AND NOT (EXISTS (
 RETURNING deltas.base_seq
 INTO :ret_0
 
--- log.delete.remove_writes()
+-- log.delete.delete_writes()
 DELETE FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
@@ -2372,7 +2338,7 @@ AND deltas.entry_key >= :p_low
 AND deltas.entry_key < :p_high
 AND deltas.label = :p_checkpoint_id
 
--- log.delete.remove_writes_listed()
+-- log.delete.delete_writes_of_checkpoints()
 DELETE FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
@@ -2382,7 +2348,41 @@ AND deltas.label IN (
     SELECT each_.label
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (label VARCHAR2(4000) PATH '$[0]')) each_) listed)
 
--- log.delete.replace_words()
+-- log.delete.leave_tombstones()
+UPDATE threads
+SET version=(threads.version + :version_1), last_ordinal=0, epoch=(threads.epoch + :epoch_1),
+  head_id=NULL, previous_id=NULL, meta=:p_meta, forked_from=NULL, forked_seq=NULL, expires_at=NULL,
+  deleted_at=:p_now
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND threads.deleted_at IS NULL
+
+-- log.delete.move_epoch()
+UPDATE threads
+SET version=(threads.version + :version_1), epoch=(threads.epoch + :p_epoch_step), head_id=(
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = :k_log_id
+  ORDER BY checkpoints.seq DESC
+  FETCH FIRST 1 ROWS ONLY)
+WHERE threads.log_id = :k_log_id
+
+-- log.delete.read_search_text()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND (deltas.seq = :p_seq
+  OR deltas.seq = (
+    SELECT min(checkpoints.seq) AS min_1
+    FROM checkpoints
+    WHERE checkpoints.log_id = :k_log_id
+    AND checkpoints.seq > :p_seq))
+ORDER BY deltas.seq
+
+-- log.delete.replace_search_text()
 UPDATE deltas
 SET search_text=:p_search_text
 WHERE deltas.log_id = :k_log_id
@@ -2411,13 +2411,13 @@ AND (deltas.seq NOT IN (
 DELETE FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
-AND deltas.stored_at < :p_orphaned
+AND deltas.stored_at < :p_orphan_cutoff
 AND (deltas.label NOT IN (
     SELECT checkpoints.checkpoint_id
     FROM checkpoints
     WHERE checkpoints.log_id = :k_log_id))
 
--- log.dependencies.find_resting()
+-- log.dependencies.find_dependent()
 SELECT checkpoints.checkpoint_id
 FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
@@ -2425,7 +2425,7 @@ AND checkpoints.rests_on = :p_checkpoint_id
 ORDER BY checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- log.dependencies.list_resting()
+-- log.dependencies.list_dependencies()
 SELECT checkpoints.checkpoint_id, checkpoints.rests_on
 FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
@@ -2444,18 +2444,58 @@ AND (EXISTS (
     AND (threads.expires_at IS NULL
       OR threads.expires_at > :p_now)))
 
--- log.entries.edit_entry()
-UPDATE deltas
-SET codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text, payload=:p_payload
+-- log.entries.delete_entries(which=all)
+DELETE FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('entry')
-AND deltas.seq = :p_seq
 
--- log.entries.entries_changed()
+-- log.entries.delete_entries(which=beyond)
+DELETE FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq > :p_after
+
+-- log.entries.delete_entries(which=between)
+DELETE FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= :p_low
+AND deltas.seq <= :p_high
+
+-- log.entries.mark_entries_changed()
 UPDATE threads
 SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), updated_at=:p_now,
   active_at=:p_active_at
 WHERE threads.log_id = :k_log_id
+
+-- log.entries.read_changes(whole=True)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = :p_epoch) THEN :p_after
+ELSE -1 END
+WHERE threads.log_id = :k_log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY deltas.seq
+
+-- log.entries.read_changes(whole=False)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = :p_epoch) THEN :p_after
+ELSE -1 END
+WHERE threads.log_id = :k_log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY deltas.seq
 
 -- log.entries.read_entries(end=first, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
@@ -2533,35 +2573,6 @@ AND (EXISTS (
 ORDER BY deltas.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- log.entries.read_news(whole=True)
-SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.log_id = threads.log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq >= CASE
-WHEN (threads.epoch = :p_epoch) THEN :p_after
-ELSE -1 END
-WHERE threads.log_id = :k_log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-ORDER BY deltas.seq
-
--- log.entries.read_news(whole=False)
-SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.log_id = threads.log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq >= CASE
-WHEN (threads.epoch = :p_epoch) THEN :p_after
-ELSE -1 END
-WHERE threads.log_id = :k_log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-ORDER BY deltas.seq
-
 -- log.entries.read_version()
 SELECT threads.version
 FROM threads
@@ -2570,23 +2581,12 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
 
--- log.entries.remove_entries(which=all)
-DELETE FROM deltas
+-- log.entries.update_entry()
+UPDATE deltas
+SET codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text, payload=:p_payload
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('entry')
-
--- log.entries.remove_entries(which=beyond)
-DELETE FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq > :p_after
-
--- log.entries.remove_entries(which=between)
-DELETE FROM deltas
-WHERE deltas.log_id = :k_log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq >= :p_low
-AND deltas.seq <= :p_high
+AND deltas.seq = :p_seq
 
 -- log.heads.allot(purpose=checkpoint, condition=any, based=True, parent=True)
 UPDATE threads
@@ -2896,7 +2896,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.allot_again(purpose=checkpoint, condition=any)
+-- log.heads.allot_existing(purpose=checkpoint, condition=any)
 UPDATE threads
 SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :p_count),
   last_ordinal=(threads.last_ordinal + CASE
@@ -2921,7 +2921,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.allot_again(purpose=checkpoint, condition=none)
+-- log.heads.allot_existing(purpose=checkpoint, condition=none)
 UPDATE threads
 SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :p_count),
   last_ordinal=(threads.last_ordinal + CASE
@@ -2947,7 +2947,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.allot_again(purpose=checkpoint, condition=alive)
+-- log.heads.allot_existing(purpose=checkpoint, condition=alive)
 UPDATE threads
 SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :p_count),
   last_ordinal=(threads.last_ordinal + CASE
@@ -2973,7 +2973,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.allot_again(purpose=entries, condition=any)
+-- log.heads.allot_existing(purpose=entries, condition=any)
 UPDATE threads
 SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1), epoch=CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
@@ -2991,7 +2991,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.allot_again(purpose=entries, condition=none)
+-- log.heads.allot_existing(purpose=entries, condition=none)
 UPDATE threads
 SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1), epoch=CASE
 WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + :epoch_1
@@ -3010,7 +3010,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.allot_again(purpose=write, condition=any)
+-- log.heads.allot_existing(purpose=write, condition=any)
 UPDATE threads
 SET next_seq=(threads.next_seq + :p_count), updated_at=:p_now, active_at=:p_active_at
 WHERE threads.log_id = :k_log_id
@@ -3028,14 +3028,14 @@ INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 -- log.heads.allot_locked()
 UPDATE threads
 SET next_seq=(threads.next_seq + :p_count), version=(threads.version + :version_1),
-  epoch=(threads.epoch + :p_moved), updated_at=:p_now, active_at=:p_active_at,
+  epoch=(threads.epoch + :p_epoch_step), updated_at=:p_now, active_at=:p_active_at,
   expires_at=:p_expires_at
 WHERE threads.log_id = :k_log_id
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.begin_new(purpose=checkpoint)
+-- log.heads.create_head(purpose=checkpoint)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (:k_log_id, :k_tenant, :k_thread_id, :k_namespace, (:p_count + 1), :p_count, CASE
@@ -3049,7 +3049,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.begin_new(purpose=entries)
+-- log.heads.create_head(purpose=entries)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (:k_log_id, :k_tenant, :k_thread_id, :k_namespace, (:p_count + 1), :version, :last_ordinal,
@@ -3058,7 +3058,7 @@ RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 INTO :ret_0, :ret_1, :ret_2, :ret_3, :ret_4
 
--- log.heads.begin_new(purpose=write)
+-- log.heads.create_head(purpose=write)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (:k_log_id, :k_tenant, :k_thread_id, :k_namespace, (:p_count + 1), :version, :last_ordinal,
@@ -3093,15 +3093,6 @@ SELECT DISTINCT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
 ORDER BY threads.thread_id
-
--- log.listing.list_below()
-SELECT threads.namespace, threads.head_id, threads.deleted_at
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace >= :k_namespace
-AND threads.namespace < :k_beyond
-AND threads.thread_id = :k_thread_id
-ORDER BY threads.namespace
 
 -- log.listing.list_entry_logs(scope=tenant)
 SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
@@ -3281,6 +3272,25 @@ AND (EXISTS (
     AND deltas.kind IN ('entry')))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_last_writes()
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT each_.thread_id
+    FROM JSON_TABLE(:p_thread_ids, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
@@ -3687,31 +3697,21 @@ AND (threads.updated_at < :p_updated_at
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
+-- log.listing.list_logs_below()
+SELECT threads.namespace, threads.head_id, threads.deleted_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND threads.thread_id = :k_thread_id
+ORDER BY threads.namespace
+
 -- log.listing.list_logs_of_thread()
 SELECT threads.namespace, threads.deleted_at
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
-
--- log.listing.list_named()
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND threads.thread_id IN (
-  SELECT listed.thread_id
-  FROM (
-    SELECT each_.thread_id
-    FROM JSON_TABLE(:p_thread_ids, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_namespaces(of=checkpoints, scope=tenant)
 SELECT DISTINCT threads.namespace
@@ -3763,7 +3763,7 @@ AND (EXISTS (
 AND threads.thread_id = :k_thread_id
 ORDER BY threads.namespace
 
--- log.listing.list_old(after=True)
+-- log.listing.list_threads_older(after=True)
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
@@ -3781,7 +3781,7 @@ AND threads.thread_id > :p_thread_id
 ORDER BY threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
--- log.listing.list_old(after=False)
+-- log.listing.list_threads_older(after=False)
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = :k_tenant
@@ -3827,7 +3827,7 @@ AND deltas.entry_key < :p_high
 AND deltas.label = :p_checkpoint_id
 ORDER BY deltas.seq
 
--- log.pending_writes.read_writes_listed()
+-- log.pending_writes.read_writes_of_checkpoints()
 SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 JOIN (
@@ -5781,7 +5781,7 @@ AND NOT (store_items.namespace >= :k_internal
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
--- store.read.drop_expired()
+-- store.read.delete_expired()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.expires_at <= :p_now
@@ -5792,6 +5792,25 @@ AND (store_items.namespace, store_items.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
+-- store.read.find_dimensions(below=False)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.model = :p_model
+FETCH FIRST 1 ROWS ONLY
+
+-- store.read.find_dimensions(below=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace >= :k_namespace
+AND embeddings.namespace < :k_beyond
+AND NOT (embeddings.namespace >= :k_internal
+  AND embeddings.namespace < :k_internal_end)
+AND embeddings.model = :p_model
+FETCH FIRST 1 ROWS ONLY
+
 -- store.read.has_item()
 SELECT store_items.version
 FROM store_items
@@ -5800,20 +5819,6 @@ AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
-
--- store.read.lifetimes_of_items()
-SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT each_.namespace, each_.key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
-          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now)
-AND store_items.lifetime IS NOT NULL
 
 -- store.read.list_expired()
 SELECT store_items.namespace, store_items.key
@@ -5967,6 +5972,20 @@ AND store_items.key > :p_after_key
 ORDER BY store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
+-- store.read.list_lifetimes()
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.lifetime IS NOT NULL
+
 -- store.read.list_paths()
 WITH paths(place) AS (
   SELECT (
@@ -5997,25 +6016,6 @@ SELECT paths.place
 FROM paths
 WHERE paths.place IS NOT NULL
 FETCH FIRST :p_limit ROWS ONLY
-
--- store.read.other_size(below=False)
-SELECT embeddings.dimensions
-FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-AND embeddings.namespace = :k_namespace
-AND embeddings.model = :p_model
-FETCH FIRST 1 ROWS ONLY
-
--- store.read.other_size(below=True)
-SELECT embeddings.dimensions
-FROM embeddings
-WHERE embeddings.tenant = :k_tenant
-AND embeddings.namespace >= :k_namespace
-AND embeddings.namespace < :k_beyond
-AND NOT (embeddings.namespace >= :k_internal
-  AND embeddings.namespace < :k_internal_end)
-AND embeddings.model = :p_model
-FETCH FIRST 1 ROWS ONLY
 
 -- store.read.read_item()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -6061,42 +6061,6 @@ AND (EXISTS (
     AND (store_items.expires_at IS NULL
       OR store_items.expires_at > :p_now)))
 
--- store.write.change_item(expected=any)
-UPDATE store_items
-SET meta=:p_meta, version=CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
-ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
-  field_terms=:p_field_terms, created_at=CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN store_items.created_at
-ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
-  value=:p_value
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-RETURNING store_items.version
-INTO :ret_0
-
--- store.write.change_item(expected=none)
-UPDATE store_items
-SET meta=:p_meta, version=CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
-ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
-  field_terms=:p_field_terms, created_at=CASE
-WHEN (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now) THEN store_items.created_at
-ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
-  value=:p_value
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-AND NOT (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now)
-RETURNING store_items.version
-INTO :ret_0
-
 -- store.write.clear_items(below=False)
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -6110,21 +6074,56 @@ AND store_items.namespace < :k_beyond
 AND NOT (store_items.namespace >= :k_internal
   AND store_items.namespace < :k_internal_end)
 
--- store.write.date_item()
-UPDATE store_items
-SET created_at=coalesce(:p_created_at, store_items.created_at), updated_at=coalesce(:p_updated_at,
-    store_items.updated_at), expires_at=coalesce(:p_expires_at, store_items.expires_at)
+-- store.write.delete_item(expected=any)
+DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
+RETURNING store_items.expires_at
+INTO :ret_0
 
--- store.write.drop_vectors()
+-- store.write.delete_item(expected=version)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.version = :p_expected
+RETURNING store_items.expires_at
+INTO :ret_0
+
+-- store.write.delete_item(expected=item)
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.version = :p_expected
+AND store_items.created_at = :p_born
+RETURNING store_items.expires_at
+INTO :ret_0
+
+-- store.write.delete_items()
+DELETE FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.write.delete_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 AND embeddings.namespace = :k_namespace
 AND embeddings.key = :k_key
 
--- store.write.drop_vectors_of()
+-- store.write.delete_vectors_of_items()
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 AND (embeddings.namespace, embeddings.key) IN (
@@ -6134,30 +6133,14 @@ AND (embeddings.namespace, embeddings.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
--- store.write.drop_vectors_of_model()
+-- store.write.delete_vectors_of_model()
 DELETE FROM embeddings
 WHERE embeddings.tenant = :k_tenant
 AND embeddings.namespace = :k_namespace
 AND embeddings.key = :k_key
 AND embeddings.model = :p_model
 
--- store.write.lock_item()
-SELECT store_items.version
-FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :k_namespace
-AND store_items.key = :k_key
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now)
-FOR UPDATE
-
--- store.write.new_item()
-INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, value)
-VALUES (:k_tenant, :k_namespace, :k_key, :p_meta, 1, :p_codec, :p_checksum, :p_search_text,
-    :p_field_terms, :p_updated_at, :p_updated_at, :p_expires_at, :p_lifetime, :p_value)
-
--- store.write.prolong_item()
+-- store.write.extend_lifetime()
 UPDATE store_items
 SET expires_at=:p_expires_at
 WHERE store_items.tenant = :k_tenant
@@ -6168,6 +6151,22 @@ AND store_items.lifetime = :p_lifetime
 AND store_items.expires_at < :p_expires_at
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
+
+-- store.write.insert_item()
+INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
+    field_terms, created_at, updated_at, expires_at, lifetime, value)
+VALUES (:k_tenant, :k_namespace, :k_key, :p_meta, 1, :p_codec, :p_checksum, :p_search_text,
+    :p_field_terms, :p_updated_at, :p_updated_at, :p_expires_at, :p_lifetime, :p_value)
+
+-- store.write.lock_item()
+SELECT store_items.version
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+FOR UPDATE
 
 -- store.write.put_item(expected=version)
 UPDATE store_items
@@ -6215,45 +6214,46 @@ INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, 
 VALUES (:k_tenant, :k_namespace, :k_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
     :p_vector)
 
--- store.write.remove_item(expected=any)
-DELETE FROM store_items
+-- store.write.set_item_times()
+UPDATE store_items
+SET created_at=coalesce(:p_created_at, store_items.created_at), updated_at=coalesce(:p_updated_at,
+    store_items.updated_at), expires_at=coalesce(:p_expires_at, store_items.expires_at)
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
-RETURNING store_items.expires_at
-INTO :ret_0
 
--- store.write.remove_item(expected=version)
-DELETE FROM store_items
+-- store.write.update_item(expected=any)
+UPDATE store_items
+SET meta=:p_meta, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
+ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
+  field_terms=:p_field_terms, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.created_at
+ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
+  value=:p_value
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now)
-AND store_items.version = :p_expected
-RETURNING store_items.expires_at
+RETURNING store_items.version
 INTO :ret_0
 
--- store.write.remove_item(expected=item)
-DELETE FROM store_items
+-- store.write.update_item(expected=none)
+UPDATE store_items
+SET meta=:p_meta, version=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.version + :version_1
+ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
+  field_terms=:p_field_terms, created_at=CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN store_items.created_at
+ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
+  value=:p_value
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
-AND (store_items.expires_at IS NULL
+AND NOT (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
-AND store_items.version = :p_expected
-AND store_items.created_at = :p_born
-RETURNING store_items.expires_at
+RETURNING store_items.version
 INTO :ret_0
-
--- store.write.remove_items()
-DELETE FROM store_items
-WHERE store_items.tenant = :k_tenant
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT each_.namespace, each_.key
-    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
-          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > :p_now)

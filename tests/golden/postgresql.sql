@@ -1,3 +1,15 @@
+-- checkpoints.erase.clear_fork_origin()
+UPDATE threads
+SET forked_from=NULL, forked_seq=NULL
+WHERE threads.tenant = $1::VARCHAR
+AND threads.forked_from = $2::VARCHAR
+
+-- checkpoints.erase.erase_internal_items()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace >= $2::VARCHAR
+AND store_items.namespace < $3::VARCHAR
+
 -- checkpoints.erase.erase_item()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -5,40 +17,28 @@ AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND store_items.version = $4::BIGINT
 
--- checkpoints.erase.erase_origin()
-UPDATE threads
-SET forked_from=NULL, forked_seq=NULL
-WHERE threads.tenant = $1::VARCHAR
-AND threads.forked_from = $2::VARCHAR
-
--- checkpoints.erase.erase_own()
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace >= $2::VARCHAR
-AND store_items.namespace < $3::VARCHAR
-
--- checkpoints.erase.erase_tenant(table=embeddings)
+-- checkpoints.erase.erase_rows_of_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 
--- checkpoints.erase.erase_tenant(table=store_items)
+-- checkpoints.erase.erase_rows_of_tenant(table=store_items)
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 
--- checkpoints.erase.erase_tenant(table=entries)
+-- checkpoints.erase.erase_rows_of_tenant(table=entries)
 DELETE FROM deltas
 WHERE deltas.tenant = $1::VARCHAR
 AND deltas.kind IN ('entry')
 
--- checkpoints.erase.erase_tenant(table=deltas)
+-- checkpoints.erase.erase_rows_of_tenant(table=deltas)
 DELETE FROM deltas
 WHERE deltas.tenant = $1::VARCHAR
 
--- checkpoints.erase.erase_tenant(table=checkpoints)
+-- checkpoints.erase.erase_rows_of_tenant(table=checkpoints)
 DELETE FROM checkpoints
 WHERE checkpoints.tenant = $1::VARCHAR
 
--- checkpoints.erase.erase_tenant(table=threads)
+-- checkpoints.erase.erase_rows_of_tenant(table=threads)
 DELETE FROM threads
 WHERE threads.tenant = $1::VARCHAR
 
@@ -482,7 +482,7 @@ AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::V
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT $6
 
--- checkpoints.listing.list_names(before=True)
+-- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -496,7 +496,7 @@ AND checkpoints.seq < $3::BIGINT
 ORDER BY checkpoints.seq DESC
 LIMIT $4
 
--- checkpoints.listing.list_names(before=False)
+-- checkpoints.listing.list_checkpoints(before=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -508,6 +508,24 @@ AND (threads.expires_at IS NULL
 WHERE checkpoints.log_id = $2::UUID
 ORDER BY checkpoints.seq DESC
 LIMIT $3
+
+-- checkpoints.listing.list_checkpoints_of_runs()
+WITH made AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.checkpoint_id AS checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = $1::VARCHAR
+  AND checkpoints.run_id IN (
+    SELECT listed.run_id
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS run_id
+      FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed))
+SELECT threads.thread_id, threads.namespace, made.checkpoint_id
+FROM made
+JOIN threads ON threads.log_id = made.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $3::VARCHAR
+AND threads.namespace < $4::VARCHAR
+ORDER BY threads.thread_id, threads.namespace
 
 -- checkpoints.listing.list_newest()
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -529,25 +547,61 @@ JOIN (
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT $4
 
--- checkpoints.listing.list_runs()
-WITH made AS MATERIALIZED (
-  SELECT checkpoints.log_id AS log_id, checkpoints.checkpoint_id AS checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.tenant = $1::VARCHAR
-  AND checkpoints.run_id IN (
-    SELECT listed.run_id
-    FROM (
-      SELECT (each.value ->> 0) COLLATE "C" AS run_id
-      FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed))
-SELECT threads.thread_id, threads.namespace, made.checkpoint_id
-FROM made
-JOIN threads ON threads.log_id = made.log_id
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace >= $3::VARCHAR
-AND threads.namespace < $4::VARCHAR
-ORDER BY threads.thread_id, threads.namespace
+-- checkpoints.listing.list_threads_by_metadata(kind=text)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
--- checkpoints.listing.measure()
+-- checkpoints.listing.list_threads_by_metadata(kind=number)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.list_threads_by_metadata(kind=true)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.list_threads_by_metadata(kind=false)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.list_threads_by_metadata(kind=null)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.list_threads_by_metadata(kind=container)
+SELECT DISTINCT threads.thread_id
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+WHERE checkpoints.tenant = $1::VARCHAR
+AND checkpoints.meta != '{}'::jsonb
+AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+
+-- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, coalesce(sum(CASE
     WHEN (deltas.kind IN ('snapshot')) THEN $3::INTEGER
@@ -561,7 +615,7 @@ JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = $7::UUID
 
--- checkpoints.listing.read_name()
+-- checkpoints.listing.read_checkpoint()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -572,60 +626,6 @@ AND (threads.expires_at IS NULL
   OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
 WHERE checkpoints.log_id = $2::UUID
 AND checkpoints.checkpoint_id = $3::VARCHAR
-
--- checkpoints.listing.threads_by_metadata(kind=text)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.listing.threads_by_metadata(kind=number)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.listing.threads_by_metadata(kind=true)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.listing.threads_by_metadata(kind=false)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.listing.threads_by_metadata(kind=null)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
-
--- checkpoints.listing.threads_by_metadata(kind=container)
-SELECT DISTINCT threads.thread_id
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-WHERE checkpoints.tenant = $1::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
 -- checkpoints.load.read_chain(which=newest)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
@@ -960,17 +960,146 @@ SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.namespace = $1::VARCHAR
 
--- log.append.find_keys()
-SELECT deltas.entry_key, deltas.seq
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.entry_key IN (
-  SELECT listed.entry_key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS entry_key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+-- log.append.allot_and_insert_entries(condition=any)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
+      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
+      search_text, occurred_at, payload)),
+head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $14::BIGINT,
+      $15::BIGINT, $16::BIGINT, NULL, $17::JSONB, $18::TIMESTAMP WITH TIME ZONE,
+      $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE, $20::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $21::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $22::BIGINT
+  ELSE threads.epoch END, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $18::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $18::TIMESTAMP WITH TIME ZONE,
+    active_at = $19::TIMESTAMP WITH TIME ZONE, expires_at = $20::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $18::TIMESTAMP WITH TIME ZONE)
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+      search_text, occurred_at, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
 
--- log.append.forget_names()
+-- log.append.allot_and_insert_entries(condition=none)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
+      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
+      search_text, occurred_at, payload)),
+head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $14::BIGINT,
+      $15::BIGINT, $16::BIGINT, NULL, $17::JSONB, $18::TIMESTAMP WITH TIME ZONE,
+      $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE, $20::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
+    version = (threads.version + $21::BIGINT), epoch = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $22::BIGINT
+  ELSE threads.epoch END, created_at = CASE
+  WHEN (threads.deleted_at IS NOT NULL) THEN $18::TIMESTAMP WITH TIME ZONE
+  ELSE threads.created_at END, updated_at = $18::TIMESTAMP WITH TIME ZONE,
+    active_at = $19::TIMESTAMP WITH TIME ZONE, expires_at = $20::TIMESTAMP WITH TIME ZONE,
+    deleted_at = NULL
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $18::TIMESTAMP WITH TIME ZONE)
+  AND threads.deleted_at IS NOT NULL
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+      search_text, occurred_at, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.allot_and_insert_entries(condition=version)
+WITH e_rows AS (
+  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
+    e_given.checksum AS checksum, e_given.search_text AS search_text,
+    e_given.occurred_at AS occurred_at, e_given.payload AS payload
+  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
+      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
+      search_text, occurred_at, payload)),
+head AS (UPDATE threads
+  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $12::BIGINT),
+    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
+    expires_at=$15::TIMESTAMP WITH TIME ZONE
+  WHERE threads.log_id = $1::UUID
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND threads.version = $16::BIGINT
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
+      search_text, occurred_at, payload, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
+    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
+    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
+    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
+  FROM e_rows
+  JOIN head ON true)
+SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
+FROM head
+
+-- log.append.allot_and_insert_write()
+WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
+      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
+  VALUES ($1::UUID, $2::VARCHAR, $10::VARCHAR, $11::VARCHAR, ($12::BIGINT + 1), $13::BIGINT,
+      $14::BIGINT, $15::BIGINT, NULL, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
+      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
+  ON CONFLICT (log_id)
+  DO UPDATE SET next_seq = (threads.next_seq + $12::BIGINT),
+    updated_at = $17::TIMESTAMP WITH TIME ZONE, active_at = $18::TIMESTAMP WITH TIME ZONE
+  WHERE (threads.expires_at IS NULL
+    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
+  AND (threads.deleted_at IS NULL
+    OR threads.deleted_at < $20::TIMESTAMP WITH TIME ZONE)
+  AND threads.tenant = excluded.tenant
+  AND threads.thread_id = excluded.thread_id
+  AND threads.namespace = excluded.namespace
+  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
+    threads.last_ordinal),
+put AS (INSERT INTO deltas (log_id, tenant, entry_key, label, overwrites, codec, checksum,
+      stored_at, payload, kind, depth, seq)
+  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS entry_key, $4::VARCHAR AS label,
+    $5::SMALLINT AS overwrites, $6::VARCHAR AS codec, $7::BIGINT AS checksum,
+    $8::TIMESTAMP WITH TIME ZONE AS stored_at, $9::BYTEA AS payload, 'write' AS kind, 0 AS depth,
+    head.next_seq - 1 AS seq
+  FROM head)
+SELECT head.next_seq - 1 AS seq
+FROM head
+
+-- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id != $2::VARCHAR
@@ -1017,19 +1146,17 @@ AND (checkpoints.checkpoint_id NOT IN (
     SELECT needed.checkpoint_id
     FROM needed))
 
--- log.append.put_checkpoint()
-INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at)
-VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, nullif(coalesce($5::VARCHAR, $6::VARCHAR),
-      $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::VARCHAR, $10::JSONB, $11::INTEGER, $12::INTEGER,
-    $13::TIMESTAMP WITH TIME ZONE, $14::TIMESTAMP WITH TIME ZONE)
-ON CONFLICT (log_id, checkpoint_id)
-DO UPDATE SET seq = $2::BIGINT, parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id),
-    $4::VARCHAR), rests_on = $8::VARCHAR, run_id = $9::VARCHAR, meta = $10::JSONB,
-  raw_size = $11::INTEGER, stored_size = $12::INTEGER, occurred_at = $13::TIMESTAMP WITH TIME ZONE,
-  created_at = $14::TIMESTAMP WITH TIME ZONE
+-- log.append.find_entry_keys()
+SELECT deltas.entry_key, deltas.seq
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.entry_key IN (
+  SELECT listed.entry_key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS entry_key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- log.append.put_entries()
+-- log.append.insert_entries()
 WITH e_rows AS (
   SELECT e_given.entry_key AS entry_key, e_given.codec AS codec, e_given.checksum AS checksum,
     e_given.search_text AS search_text, e_given.occurred_at AS occurred_at,
@@ -1045,164 +1172,25 @@ SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
   e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, e_rows.seq AS seq
 FROM e_rows
 
--- log.append.put_new_entries(condition=any)
-WITH e_rows AS (
-  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
-    e_given.checksum AS checksum, e_given.search_text AS search_text,
-    e_given.occurred_at AS occurred_at, e_given.payload AS payload
-  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
-      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
-      search_text, occurred_at, payload)),
-head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $14::BIGINT,
-      $15::BIGINT, $16::BIGINT, NULL, $17::JSONB, $18::TIMESTAMP WITH TIME ZONE,
-      $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE, $20::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
-    version = (threads.version + $21::BIGINT), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $22::BIGINT
-  ELSE threads.epoch END, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $18::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $18::TIMESTAMP WITH TIME ZONE,
-    active_at = $19::TIMESTAMP WITH TIME ZONE, expires_at = $20::TIMESTAMP WITH TIME ZONE,
-    deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $18::TIMESTAMP WITH TIME ZONE)
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
-      search_text, occurred_at, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
-    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
-    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
-    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
-  FROM e_rows
-  JOIN head ON true)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.put_new_entries(condition=none)
-WITH e_rows AS (
-  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
-    e_given.checksum AS checksum, e_given.search_text AS search_text,
-    e_given.occurred_at AS occurred_at, e_given.payload AS payload
-  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
-      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
-      search_text, occurred_at, payload)),
-head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $14::BIGINT,
-      $15::BIGINT, $16::BIGINT, NULL, $17::JSONB, $18::TIMESTAMP WITH TIME ZONE,
-      $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE, $20::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + $13::BIGINT),
-    version = (threads.version + $21::BIGINT), epoch = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN threads.epoch + $22::BIGINT
-  ELSE threads.epoch END, created_at = CASE
-  WHEN (threads.deleted_at IS NOT NULL) THEN $18::TIMESTAMP WITH TIME ZONE
-  ELSE threads.created_at END, updated_at = $18::TIMESTAMP WITH TIME ZONE,
-    active_at = $19::TIMESTAMP WITH TIME ZONE, expires_at = $20::TIMESTAMP WITH TIME ZONE,
-    deleted_at = NULL
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $18::TIMESTAMP WITH TIME ZONE)
-  AND threads.deleted_at IS NOT NULL
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
-      search_text, occurred_at, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
-    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
-    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
-    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
-  FROM e_rows
-  JOIN head ON true)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.put_new_entries(condition=version)
-WITH e_rows AS (
-  SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
-    e_given.checksum AS checksum, e_given.search_text AS search_text,
-    e_given.occurred_at AS occurred_at, e_given.payload AS payload
-  FROM unnest($4::BIGINT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[],
-      $9::TIMESTAMP WITH TIME ZONE[], $10::BYTEA[]) AS e_given(back, entry_key, codec, checksum,
-      search_text, occurred_at, payload)),
-head AS (UPDATE threads
-  SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $12::BIGINT),
-    updated_at=$13::TIMESTAMP WITH TIME ZONE, active_at=$14::TIMESTAMP WITH TIME ZONE,
-    expires_at=$15::TIMESTAMP WITH TIME ZONE
-  WHERE threads.log_id = $1::UUID
-  AND threads.deleted_at IS NULL
-  AND (threads.expires_at IS NULL
-    OR threads.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  AND threads.version = $16::BIGINT
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-put AS (INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
-      search_text, occurred_at, payload, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
-    $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
-    e_rows.checksum AS checksum, e_rows.search_text AS search_text,
-    e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, head.next_seq - e_rows.back AS seq
-  FROM e_rows
-  JOIN head ON true)
-SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
-FROM head
-
--- log.append.put_row(of=state)
+-- log.append.insert_row(of=state)
 INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
     search_text, payload)
 VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::BIGINT, $6::INTEGER, $7::SMALLINT,
     $8::VARCHAR, $9::BIGINT, $10::VARCHAR, $11::BYTEA)
 
--- log.append.put_row(of=entry)
+-- log.append.insert_row(of=entry)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
     occurred_at, stored_at, payload)
 VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, 'entry', $4::VARCHAR, 0, $5::VARCHAR, $6::BIGINT,
     $7::VARCHAR, $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA)
 
--- log.append.put_row(of=write)
+-- log.append.insert_row(of=write)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
     checksum, stored_at, payload)
 VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, 'write', $4::VARCHAR, $5::VARCHAR, 0, $6::SMALLINT,
     $7::VARCHAR, $8::BIGINT, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA)
 
--- log.append.put_write()
-WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
-      last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
-  VALUES ($1::UUID, $2::VARCHAR, $10::VARCHAR, $11::VARCHAR, ($12::BIGINT + 1), $13::BIGINT,
-      $14::BIGINT, $15::BIGINT, NULL, $16::JSONB, $17::TIMESTAMP WITH TIME ZONE,
-      $17::TIMESTAMP WITH TIME ZONE, $18::TIMESTAMP WITH TIME ZONE, $19::TIMESTAMP WITH TIME ZONE)
-  ON CONFLICT (log_id)
-  DO UPDATE SET next_seq = (threads.next_seq + $12::BIGINT),
-    updated_at = $17::TIMESTAMP WITH TIME ZONE, active_at = $18::TIMESTAMP WITH TIME ZONE
-  WHERE (threads.expires_at IS NULL
-    OR threads.expires_at > $17::TIMESTAMP WITH TIME ZONE)
-  AND (threads.deleted_at IS NULL
-    OR threads.deleted_at < $20::TIMESTAMP WITH TIME ZONE)
-  AND threads.tenant = excluded.tenant
-  AND threads.thread_id = excluded.thread_id
-  AND threads.namespace = excluded.namespace
-  RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
-    threads.last_ordinal),
-put AS (INSERT INTO deltas (log_id, tenant, entry_key, label, overwrites, codec, checksum,
-      stored_at, payload, kind, depth, seq)
-  SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, $3::VARCHAR AS entry_key, $4::VARCHAR AS label,
-    $5::SMALLINT AS overwrites, $6::VARCHAR AS codec, $7::BIGINT AS checksum,
-    $8::TIMESTAMP WITH TIME ZONE AS stored_at, $9::BYTEA AS payload, 'write' AS kind, 0 AS depth,
-    head.next_seq - 1 AS seq
-  FROM head)
-SELECT head.next_seq - 1 AS seq
-FROM head
-
--- log.append.save(first=allot, condition=any, parent=True, retain=True)
+-- log.append.save_checkpoint(mode=existing, condition=any, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1296,7 +1284,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=any, parent=True, retain=False)
+-- log.append.save_checkpoint(mode=existing, condition=any, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1342,7 +1330,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=any, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=existing, condition=any, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1431,7 +1419,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=any, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=existing, condition=any, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1472,7 +1460,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=none, parent=True, retain=True)
+-- log.append.save_checkpoint(mode=existing, condition=none, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1567,7 +1555,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=none, parent=True, retain=False)
+-- log.append.save_checkpoint(mode=existing, condition=none, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1614,7 +1602,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=none, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=existing, condition=none, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1704,7 +1692,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=none, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=existing, condition=none, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1746,7 +1734,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=newest, parent=True, retain=True)
+-- log.append.save_checkpoint(mode=existing, condition=newest, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1841,7 +1829,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=newest, parent=True, retain=False)
+-- log.append.save_checkpoint(mode=existing, condition=newest, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1888,7 +1876,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=newest, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=existing, condition=newest, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -1978,7 +1966,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=allot, condition=newest, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=existing, condition=newest, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2020,7 +2008,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=any, parent=True, retain=True)
+-- log.append.save_checkpoint(mode=unchanged, condition=any, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2121,7 +2109,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=any, parent=True, retain=False)
+-- log.append.save_checkpoint(mode=unchanged, condition=any, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2174,7 +2162,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=any, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=unchanged, condition=any, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2270,7 +2258,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=any, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=unchanged, condition=any, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2318,7 +2306,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=none, parent=True, retain=True)
+-- log.append.save_checkpoint(mode=unchanged, condition=none, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2420,7 +2408,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=none, parent=True, retain=False)
+-- log.append.save_checkpoint(mode=unchanged, condition=none, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2474,7 +2462,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=none, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=unchanged, condition=none, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2571,7 +2559,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=none, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=unchanged, condition=none, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2620,7 +2608,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=newest, parent=True, retain=True)
+-- log.append.save_checkpoint(mode=unchanged, condition=newest, parent=True, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2722,7 +2710,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=newest, parent=True, retain=False)
+-- log.append.save_checkpoint(mode=unchanged, condition=newest, parent=True, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2776,7 +2764,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=newest, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=unchanged, condition=newest, parent=False, retain=True)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2873,7 +2861,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=based, condition=newest, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=unchanged, condition=newest, parent=False, retain=False)
 WITH head AS (UPDATE threads
   SET next_seq=(threads.next_seq + $11::BIGINT), version=(threads.version + $11::BIGINT),
     last_ordinal=(threads.last_ordinal + CASE
@@ -2922,7 +2910,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=begin, condition=any, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=create, condition=any, parent=False, retain=True)
 WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
       last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
   VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
@@ -3021,7 +3009,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=begin, condition=any, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=create, condition=any, parent=False, retain=False)
 WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
       last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
   VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
@@ -3072,7 +3060,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=begin, condition=none, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=create, condition=none, parent=False, retain=True)
 WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
       last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
   VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
@@ -3172,7 +3160,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=begin, condition=none, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=create, condition=none, parent=False, retain=False)
 WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
       last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
   VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
@@ -3224,7 +3212,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=begin, condition=alive, parent=False, retain=True)
+-- log.append.save_checkpoint(mode=create, condition=alive, parent=False, retain=True)
 WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
       last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
   VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
@@ -3324,7 +3312,7 @@ retained AS (DELETE FROM checkpoints
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save(first=begin, condition=alive, parent=False, retain=False)
+-- log.append.save_checkpoint(mode=create, condition=alive, parent=False, retain=False)
 WITH head AS (INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version,
       last_ordinal, epoch, head_id, meta, created_at, updated_at, active_at, expires_at)
   VALUES ($1::UUID, $2::VARCHAR, $11::VARCHAR, $12::VARCHAR, ($13::BIGINT + 1), $13::BIGINT, CASE
@@ -3376,7 +3364,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save_many(first=based)
+-- log.append.save_checkpoints(mode=unchanged)
 WITH r_rows AS (
   SELECT r_given.log_id AS log_id, r_given.tenant AS tenant, r_given.checkpoint_id AS checkpoint_id,
     r_given.parent_id AS parent_id, r_given.back AS back, r_given.base_checksum AS base_checksum,
@@ -3463,7 +3451,7 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
 SELECT head.log_id, head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
 
--- log.append.save_many(first=begin)
+-- log.append.save_checkpoints(mode=create)
 WITH r_rows AS (
   SELECT r_given.log_id AS log_id, r_given.tenant AS tenant, r_given.checkpoint_id AS checkpoint_id,
     r_given.parent_id AS parent_id, r_given.back AS back, r_given.base_checksum AS base_checksum,
@@ -3549,6 +3537,18 @@ name AS (INSERT INTO checkpoints (log_id, tenant, checkpoint_id, rests_on, run_i
     occurred_at = excluded.occurred_at, created_at = excluded.created_at)
 SELECT head.log_id, head.next_seq, head.version, head.epoch, head.previous_id, head.last_ordinal
 FROM head
+
+-- log.append.upsert_checkpoint()
+INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
+    meta, raw_size, stored_size, occurred_at, created_at)
+VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, nullif(coalesce($5::VARCHAR, $6::VARCHAR),
+      $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::VARCHAR, $10::JSONB, $11::INTEGER, $12::INTEGER,
+    $13::TIMESTAMP WITH TIME ZONE, $14::TIMESTAMP WITH TIME ZONE)
+ON CONFLICT (log_id, checkpoint_id)
+DO UPDATE SET seq = $2::BIGINT, parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id),
+    $4::VARCHAR), rests_on = $8::VARCHAR, run_id = $9::VARCHAR, meta = $10::JSONB,
+  raw_size = $11::INTEGER, stored_size = $12::INTEGER, occurred_at = $13::TIMESTAMP WITH TIME ZONE,
+  created_at = $14::TIMESTAMP WITH TIME ZONE
 
 -- log.bulk_delete.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -3666,17 +3666,7 @@ AND (threads.deleted_at IS NULL
   OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
   OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
 
--- log.bulk_delete.find_listed()
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
-FROM threads
-WHERE threads.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-
--- log.bulk_delete.forget_listed()
+-- log.bulk_delete.delete_pruned_checkpoints()
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
   WITH RECURSIVE ranked AS MATERIALIZED (
@@ -3718,7 +3708,7 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
   SELECT found.log_id, found.seq
   FROM found)
 
--- log.bulk_delete.forget_listed_writes()
+-- log.bulk_delete.delete_pruned_writes()
 DELETE FROM deltas
 WHERE deltas.kind IN ('write')
 AND (deltas.log_id, deltas.label) IN (
@@ -3760,6 +3750,45 @@ AND (deltas.log_id, deltas.label) IN (
     LIMIT $5)
   SELECT going.log_id, going.checkpoint_id
   FROM going)
+
+-- log.bulk_delete.delete_unneeded_states()
+DELETE FROM deltas
+WHERE (deltas.log_id, deltas.seq) IN (
+  WITH found AS MATERIALIZED (
+    SELECT positions.log_id AS log_id, positions.seq AS seq
+    FROM (
+      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+        max(each_position.going) AS going, max(each_position.state) AS state,
+        max(each_position.built_on) AS built_on
+      FROM (
+        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
+          0 AS built_on
+        FROM checkpoints
+        JOIN (
+          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.log_id = listed.log_id
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
+        WHERE deltas.kind IN ('snapshot', 'delta')
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+          1 AS built_on
+        FROM deltas
+        JOIN (
+          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
+        WHERE deltas.base_seq IS NOT NULL) AS each_position
+      GROUP BY each_position.log_id, each_position.seq) AS positions
+    WHERE positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0
+    LIMIT $2)
+  SELECT found.log_id, found.seq
+  FROM found)
 
 -- log.bulk_delete.list_prunable(scope=namespace, after=True)
 WITH RECURSIVE page AS (
@@ -4585,7 +4614,7 @@ AND (threads.deleted_at IS NULL
 ORDER BY threads.thread_id, threads.namespace
 LIMIT $7
 
--- log.bulk_delete.lock_listed(wait=True)
+-- log.bulk_delete.lock_batch(wait=True)
 SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
   threads.deleted_at
 FROM threads
@@ -4596,7 +4625,7 @@ WHERE threads.log_id IN (
     FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
 FOR UPDATE OF threads
 
--- log.bulk_delete.lock_listed(wait=False)
+-- log.bulk_delete.lock_batch(wait=False)
 SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
   threads.deleted_at
 FROM threads
@@ -4607,7 +4636,7 @@ WHERE threads.log_id IN (
     FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
 FOR UPDATE OF threads SKIP LOCKED
 
--- log.bulk_delete.move_listed()
+-- log.bulk_delete.move_epochs()
 UPDATE threads
 SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT)
 WHERE threads.log_id IN (
@@ -4616,44 +4645,15 @@ WHERE threads.log_id IN (
     SELECT CAST(each.value ->> 0 AS uuid) AS log_id
     FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
 
--- log.bulk_delete.sweep_listed()
-DELETE FROM deltas
-WHERE (deltas.log_id, deltas.seq) IN (
-  WITH found AS MATERIALIZED (
-    SELECT positions.log_id AS log_id, positions.seq AS seq
-    FROM (
-      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
-        max(each_position.going) AS going, max(each_position.state) AS state,
-        max(each_position.built_on) AS built_on
-      FROM (
-        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
-          0 AS built_on
-        FROM checkpoints
-        JOIN (
-          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.log_id = listed.log_id
-        UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-        FROM deltas
-        JOIN (
-          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
-        WHERE deltas.kind IN ('snapshot', 'delta')
-        UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
-          1 AS built_on
-        FROM deltas
-        JOIN (
-          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
-        WHERE deltas.base_seq IS NOT NULL) AS each_position
-      GROUP BY each_position.log_id, each_position.seq) AS positions
-    WHERE positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0
-    LIMIT $2)
-  SELECT found.log_id, found.seq
-  FROM found)
+-- log.bulk_delete.read_batch()
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
 
 -- log.copy.copy_head()
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
@@ -4730,14 +4730,7 @@ AND deltas.label IN (
   WHERE checkpoints.log_id = $2::UUID
   AND checkpoints.seq <= $3::BIGINT)
 
--- log.copy.has_entry()
-SELECT deltas.seq
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.seq = $2::BIGINT
-AND deltas.kind IN ('entry')
-
--- log.copy.holds_anything()
+-- log.copy.find_content()
 SELECT deltas.seq
 FROM deltas
 WHERE deltas.log_id = $1::UUID
@@ -4749,7 +4742,7 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
       AND checkpoints.seq = deltas.seq)))
 LIMIT $2::INTEGER
 
--- log.copy.last_write()
+-- log.copy.find_last_write()
 SELECT max(deltas.seq) AS seq
 FROM deltas
 WHERE deltas.log_id = $1::UUID
@@ -4760,7 +4753,7 @@ AND deltas.label IN (
   WHERE checkpoints.log_id = $1::UUID
   AND checkpoints.seq <= $2::BIGINT)
 
--- log.copy.newest_until()
+-- log.copy.find_newest_until()
 SELECT checkpoints.checkpoint_id
 FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
@@ -4768,80 +4761,20 @@ AND checkpoints.seq <= $2::BIGINT
 ORDER BY checkpoints.seq DESC
 LIMIT $3::INTEGER
 
+-- log.copy.has_entry()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq = $2::BIGINT
+AND deltas.kind IN ('entry')
+
 -- log.copy.read_position()
 SELECT checkpoints.seq
 FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
 
--- log.delete.bury()
-UPDATE threads
-SET version=(threads.version + $1::BIGINT), last_ordinal=0, epoch=(threads.epoch + $2::BIGINT),
-  head_id=NULL, previous_id=NULL, meta=$3::JSONB, forked_from=NULL, forked_seq=NULL,
-  expires_at=NULL, deleted_at=$4::TIMESTAMP WITH TIME ZONE
-WHERE threads.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-    FROM json_array_elements(CAST($5::VARCHAR AS json)) AS each(value)) AS listed)
-AND threads.deleted_at IS NULL
-
--- log.delete.empty(table=checkpoints)
-DELETE FROM checkpoints
-WHERE checkpoints.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-
--- log.delete.empty(table=entries)
-DELETE FROM deltas
-WHERE deltas.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-AND deltas.kind IN ('entry')
-
--- log.delete.empty(table=deltas)
-DELETE FROM deltas
-WHERE deltas.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-
--- log.delete.empty(table=threads)
-DELETE FROM threads
-WHERE threads.log_id IN (
-  SELECT listed.log_id
-  FROM (
-    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
-
--- log.delete.move_epoch()
-UPDATE threads
-SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=(
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.log_id = $3::UUID
-  ORDER BY checkpoints.seq DESC
-  LIMIT $4::INTEGER)
-WHERE threads.log_id = $3::UUID
-
--- log.delete.read_words()
-SELECT deltas.seq, deltas.search_text
-FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND (deltas.seq = $2::BIGINT
-  OR deltas.seq = (
-    SELECT min(checkpoints.seq) AS min_1
-    FROM checkpoints
-    WHERE checkpoints.log_id = $1::UUID
-    AND checkpoints.seq > $2::BIGINT))
-ORDER BY deltas.seq
-
--- log.delete.remove_name()
+-- log.delete.delete_checkpoint_row()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
@@ -4852,7 +4785,7 @@ AND NOT (EXISTS (
     AND resting.rests_on = checkpoints.checkpoint_id))
 RETURNING checkpoints.seq
 
--- log.delete.remove_names_listed()
+-- log.delete.delete_checkpoint_rows()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id IN (
@@ -4861,7 +4794,40 @@ AND checkpoints.checkpoint_id IN (
     SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- log.delete.remove_unneeded()
+-- log.delete.delete_rows(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.delete.delete_rows(table=entries)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+AND deltas.kind IN ('entry')
+
+-- log.delete.delete_rows(table=deltas)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.delete.delete_rows(table=threads)
+DELETE FROM threads
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- log.delete.delete_unneeded_state()
 DELETE FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.seq = $2::BIGINT
@@ -4878,7 +4844,7 @@ AND NOT (EXISTS (
     AND child.base_seq = $2::BIGINT))
 RETURNING deltas.base_seq
 
--- log.delete.remove_writes()
+-- log.delete.delete_writes()
 DELETE FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('write')
@@ -4886,7 +4852,7 @@ AND deltas.entry_key >= $2::VARCHAR
 AND deltas.entry_key < $3::VARCHAR
 AND deltas.label = $4::VARCHAR
 
--- log.delete.remove_writes_listed()
+-- log.delete.delete_writes_of_checkpoints()
 DELETE FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('write')
@@ -4896,7 +4862,41 @@ AND deltas.label IN (
     SELECT (each.value ->> 0) COLLATE "C" AS label
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- log.delete.replace_words()
+-- log.delete.leave_tombstones()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), last_ordinal=0, epoch=(threads.epoch + $2::BIGINT),
+  head_id=NULL, previous_id=NULL, meta=$3::JSONB, forked_from=NULL, forked_seq=NULL,
+  expires_at=NULL, deleted_at=$4::TIMESTAMP WITH TIME ZONE
+WHERE threads.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($5::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.deleted_at IS NULL
+
+-- log.delete.move_epoch()
+UPDATE threads
+SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT), head_id=(
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = $3::UUID
+  ORDER BY checkpoints.seq DESC
+  LIMIT $4::INTEGER)
+WHERE threads.log_id = $3::UUID
+
+-- log.delete.read_search_text()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND (deltas.seq = $2::BIGINT
+  OR deltas.seq = (
+    SELECT min(checkpoints.seq) AS min_1
+    FROM checkpoints
+    WHERE checkpoints.log_id = $1::UUID
+    AND checkpoints.seq > $2::BIGINT))
+ORDER BY deltas.seq
+
+-- log.delete.replace_search_text()
 UPDATE deltas
 SET search_text=$1::VARCHAR
 WHERE deltas.log_id = $2::UUID
@@ -4931,7 +4931,7 @@ AND (deltas.label NOT IN (
     FROM checkpoints
     WHERE checkpoints.log_id = $1::UUID))
 
--- log.dependencies.find_resting()
+-- log.dependencies.find_dependent()
 SELECT checkpoints.checkpoint_id
 FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
@@ -4939,7 +4939,7 @@ AND checkpoints.rests_on = $2::VARCHAR
 ORDER BY checkpoints.seq DESC
 LIMIT $3
 
--- log.dependencies.list_resting()
+-- log.dependencies.list_dependencies()
 SELECT checkpoints.checkpoint_id, checkpoints.rests_on
 FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
@@ -4958,18 +4958,58 @@ AND (EXISTS (
     AND (threads.expires_at IS NULL
       OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)))
 
--- log.entries.edit_entry()
-UPDATE deltas
-SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=$3::VARCHAR, payload=$4::BYTEA
-WHERE deltas.log_id = $5::UUID
+-- log.entries.delete_entries(which=all)
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('entry')
-AND deltas.seq = $6::BIGINT
 
--- log.entries.entries_changed()
+-- log.entries.delete_entries(which=beyond)
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq > $2::BIGINT
+
+-- log.entries.delete_entries(which=between)
+DELETE FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('entry')
+AND deltas.seq >= $2::BIGINT
+AND deltas.seq <= $3::BIGINT
+
+-- log.entries.mark_entries_changed()
 UPDATE threads
 SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT),
   updated_at=$3::TIMESTAMP WITH TIME ZONE, active_at=$4::TIMESTAMP WITH TIME ZONE
 WHERE threads.log_id = $5::UUID
+
+-- log.entries.read_changes(whole=True)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
+ELSE -1 END
+WHERE threads.log_id = $3::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY deltas.seq
+
+-- log.entries.read_changes(whole=False)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
+ELSE -1 END
+WHERE threads.log_id = $3::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY deltas.seq
 
 -- log.entries.read_entries(end=first, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
@@ -5047,35 +5087,6 @@ AND (EXISTS (
 ORDER BY deltas.seq DESC
 LIMIT $5
 
--- log.entries.read_news(whole=True)
-SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.log_id = threads.log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq >= CASE
-WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
-ELSE -1 END
-WHERE threads.log_id = $3::UUID
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-ORDER BY deltas.seq
-
--- log.entries.read_news(whole=False)
-SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.log_id = threads.log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq >= CASE
-WHEN (threads.epoch = $1::BIGINT) THEN $2::BIGINT
-ELSE -1 END
-WHERE threads.log_id = $3::UUID
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-ORDER BY deltas.seq
-
 -- log.entries.read_version()
 SELECT threads.version
 FROM threads
@@ -5084,23 +5095,12 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
 
--- log.entries.remove_entries(which=all)
-DELETE FROM deltas
-WHERE deltas.log_id = $1::UUID
+-- log.entries.update_entry()
+UPDATE deltas
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, search_text=$3::VARCHAR, payload=$4::BYTEA
+WHERE deltas.log_id = $5::UUID
 AND deltas.kind IN ('entry')
-
--- log.entries.remove_entries(which=beyond)
-DELETE FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.kind IN ('entry')
-AND deltas.seq > $2::BIGINT
-
--- log.entries.remove_entries(which=between)
-DELETE FROM deltas
-WHERE deltas.log_id = $1::UUID
-AND deltas.kind IN ('entry')
-AND deltas.seq >= $2::BIGINT
-AND deltas.seq <= $3::BIGINT
+AND deltas.seq = $6::BIGINT
 
 -- log.heads.allot(purpose=checkpoint, condition=any, based=True, parent=True)
 UPDATE threads
@@ -5419,7 +5419,7 @@ WHERE threads.log_id = $7::UUID
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 
--- log.heads.allot_or_begin(purpose=checkpoint, condition=any)
+-- log.heads.allot_or_create(purpose=checkpoint, condition=any)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $5::BIGINT, CASE
@@ -5447,7 +5447,7 @@ AND threads.namespace = excluded.namespace
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 
--- log.heads.allot_or_begin(purpose=checkpoint, condition=none)
+-- log.heads.allot_or_create(purpose=checkpoint, condition=none)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $5::BIGINT, CASE
@@ -5476,7 +5476,7 @@ AND threads.namespace = excluded.namespace
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 
--- log.heads.allot_or_begin(purpose=checkpoint, condition=alive)
+-- log.heads.allot_or_create(purpose=checkpoint, condition=alive)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $5::BIGINT, CASE
@@ -5505,7 +5505,7 @@ AND threads.namespace = excluded.namespace
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 
--- log.heads.allot_or_begin(purpose=entries, condition=any)
+-- log.heads.allot_or_create(purpose=entries, condition=any)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $6::BIGINT, $7::BIGINT,
@@ -5528,7 +5528,7 @@ AND threads.namespace = excluded.namespace
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 
--- log.heads.allot_or_begin(purpose=entries, condition=none)
+-- log.heads.allot_or_create(purpose=entries, condition=none)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $6::BIGINT, $7::BIGINT,
@@ -5552,7 +5552,7 @@ AND threads.namespace = excluded.namespace
 RETURNING threads.next_seq, threads.version, threads.epoch, threads.previous_id,
   threads.last_ordinal
 
--- log.heads.allot_or_begin(purpose=write, condition=any)
+-- log.heads.allot_or_create(purpose=write, condition=any)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES ($1::UUID, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, ($5::BIGINT + 1), $6::BIGINT, $7::BIGINT,
@@ -5597,15 +5597,6 @@ SELECT DISTINCT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 ORDER BY threads.thread_id
-
--- log.listing.list_below()
-SELECT threads.namespace, threads.head_id, threads.deleted_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace >= $2::VARCHAR
-AND threads.namespace < $3::VARCHAR
-AND threads.thread_id = $4::VARCHAR
-ORDER BY threads.namespace
 
 -- log.listing.list_entry_logs(scope=tenant)
 SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
@@ -5781,6 +5772,25 @@ AND (EXISTS (
     AND deltas.kind IN ('entry')))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT $4
+
+-- log.listing.list_last_writes()
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
@@ -6160,31 +6170,21 @@ AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
 LIMIT $8
 
+-- log.listing.list_logs_below()
+SELECT threads.namespace, threads.head_id, threads.deleted_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND threads.thread_id = $4::VARCHAR
+ORDER BY threads.namespace
+
 -- log.listing.list_logs_of_thread()
 SELECT threads.namespace, threads.deleted_at
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.thread_id = $2::VARCHAR
 ORDER BY threads.namespace
-
--- log.listing.list_named()
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = $1::VARCHAR
-AND threads.namespace = $2::VARCHAR
-AND threads.thread_id IN (
-  SELECT listed.thread_id
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS thread_id
-    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_namespaces(of=checkpoints, scope=tenant)
 SELECT DISTINCT threads.namespace
@@ -6236,7 +6236,7 @@ AND (EXISTS (
 AND threads.thread_id = $3::VARCHAR
 ORDER BY threads.namespace
 
--- log.listing.list_old(after=True)
+-- log.listing.list_threads_older(after=True)
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
@@ -6254,7 +6254,7 @@ AND threads.thread_id > $5::VARCHAR
 ORDER BY threads.thread_id
 LIMIT $6
 
--- log.listing.list_old(after=False)
+-- log.listing.list_threads_older(after=False)
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
@@ -6300,7 +6300,7 @@ AND deltas.entry_key < $3::VARCHAR
 AND deltas.label = $4::VARCHAR
 ORDER BY deltas.seq
 
--- log.pending_writes.read_writes_listed()
+-- log.pending_writes.read_writes_of_checkpoints()
 SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 JOIN (
@@ -9063,7 +9063,7 @@ AND NOT (store_items.namespace >= $4::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
 
--- store.read.drop_expired()
+-- store.read.delete_expired()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.expires_at <= $2::TIMESTAMP WITH TIME ZONE
@@ -9073,6 +9073,25 @@ AND (store_items.namespace, store_items.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
 
+-- store.read.find_dimensions(below=False)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.model = $3::VARCHAR
+LIMIT $4::INTEGER
+
+-- store.read.find_dimensions(below=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace >= $2::VARCHAR
+AND embeddings.namespace < $3::VARCHAR
+AND NOT (embeddings.namespace >= $4::VARCHAR
+  AND embeddings.namespace < $5::VARCHAR)
+AND embeddings.model = $6::VARCHAR
+LIMIT $7::INTEGER
+
 -- store.read.has_item()
 SELECT store_items.version
 FROM store_items
@@ -9081,19 +9100,6 @@ AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-
--- store.read.lifetimes_of_items()
-SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-AND store_items.lifetime IS NOT NULL
 
 -- store.read.list_expired()
 SELECT store_items.namespace, store_items.key
@@ -9247,6 +9253,19 @@ AND store_items.key > $4::VARCHAR
 ORDER BY store_items.key
 LIMIT $5
 
+-- store.read.list_lifetimes()
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.lifetime
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND store_items.lifetime IS NOT NULL
+
 -- store.read.list_paths()
 WITH RECURSIVE paths(place) AS (
   SELECT (
@@ -9276,25 +9295,6 @@ SELECT paths.place
 FROM paths
 WHERE paths.place IS NOT NULL
 LIMIT $7
-
--- store.read.other_size(below=False)
-SELECT embeddings.dimensions
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace = $2::VARCHAR
-AND embeddings.model = $3::VARCHAR
-LIMIT $4::INTEGER
-
--- store.read.other_size(below=True)
-SELECT embeddings.dimensions
-FROM embeddings
-WHERE embeddings.tenant = $1::VARCHAR
-AND embeddings.namespace >= $2::VARCHAR
-AND embeddings.namespace < $3::VARCHAR
-AND NOT (embeddings.namespace >= $4::VARCHAR
-  AND embeddings.namespace < $5::VARCHAR)
-AND embeddings.model = $6::VARCHAR
-LIMIT $7::INTEGER
 
 -- store.read.read_item()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -9352,16 +9352,46 @@ AND store_items.namespace < $3::VARCHAR
 AND NOT (store_items.namespace >= $4::VARCHAR
   AND store_items.namespace < $5::VARCHAR)
 
--- store.write.date_item()
-UPDATE store_items
-SET created_at=coalesce($1::TIMESTAMP WITH TIME ZONE, store_items.created_at),
-  updated_at=coalesce($2::TIMESTAMP WITH TIME ZONE, store_items.updated_at),
-  expires_at=coalesce($3::TIMESTAMP WITH TIME ZONE, store_items.expires_at)
-WHERE store_items.tenant = $4::VARCHAR
-AND store_items.namespace = $5::VARCHAR
-AND store_items.key = $6::VARCHAR
+-- store.write.delete_item(expected=any)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+RETURNING store_items.expires_at
 
--- store.write.drop_other_vectors()
+-- store.write.delete_item(expected=version)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $5::BIGINT
+RETURNING store_items.expires_at
+
+-- store.write.delete_item(expected=item)
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.version = $5::BIGINT
+AND store_items.created_at = $6::TIMESTAMP WITH TIME ZONE
+RETURNING store_items.expires_at
+
+-- store.write.delete_items()
+DELETE FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
+-- store.write.delete_other_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
@@ -9376,13 +9406,13 @@ AND NOT (EXISTS (
     AND embeddings.model = listed.model
     AND CAST(embeddings.part AS TEXT) = listed.part))
 
--- store.write.drop_vectors()
+-- store.write.delete_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
 AND embeddings.key = $3::VARCHAR
 
--- store.write.drop_vectors_of()
+-- store.write.delete_vectors_of_items()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND (embeddings.namespace, embeddings.key) IN (
@@ -9391,24 +9421,14 @@ AND (embeddings.namespace, embeddings.key) IN (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
     FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
 
--- store.write.drop_vectors_of_model()
+-- store.write.delete_vectors_of_model()
 DELETE FROM embeddings
 WHERE embeddings.tenant = $1::VARCHAR
 AND embeddings.namespace = $2::VARCHAR
 AND embeddings.key = $3::VARCHAR
 AND embeddings.model = $4::VARCHAR
 
--- store.write.lock_item()
-SELECT store_items.version
-FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-FOR UPDATE OF store_items
-
--- store.write.prolong_item()
+-- store.write.extend_lifetime()
 UPDATE store_items
 SET expires_at=$1::TIMESTAMP WITH TIME ZONE
 WHERE store_items.tenant = $2::VARCHAR
@@ -9420,118 +9440,15 @@ AND store_items.expires_at < $1::TIMESTAMP WITH TIME ZONE
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 
--- store.write.put_alone(expected=any)
-WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
-      search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
-      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
-      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
-  ON CONFLICT (tenant, namespace, key)
-  DO UPDATE SET meta = $4::JSONB, version = CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
-  ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
-    field_terms = $8::VARCHAR, created_at = CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-  ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
-  RETURNING store_items.version),
-gone AS (DELETE FROM embeddings
-  WHERE embeddings.tenant = $1::VARCHAR
-  AND embeddings.namespace = $2::VARCHAR
-  AND embeddings.key = $3::VARCHAR
-  AND (EXISTS (
-      SELECT item.version
-      FROM item)))
-SELECT item.version
-FROM item
-
--- store.write.put_alone(expected=none)
-WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
-      search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
-  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
-      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
-      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
-  ON CONFLICT (tenant, namespace, key)
-  DO UPDATE SET meta = $4::JSONB, version = CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
-  ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
-    field_terms = $8::VARCHAR, created_at = CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-  ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
-    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
-  WHERE NOT (store_items.expires_at IS NULL
-    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
-  RETURNING store_items.version),
-gone AS (DELETE FROM embeddings
-  WHERE embeddings.tenant = $1::VARCHAR
-  AND embeddings.namespace = $2::VARCHAR
-  AND embeddings.key = $3::VARCHAR
-  AND (EXISTS (
-      SELECT item.version
-      FROM item)))
-SELECT item.version
-FROM item
-
--- store.write.put_alone(expected=version)
-WITH item AS (UPDATE store_items
-  SET meta=$4::JSONB, version=CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $6::BIGINT
-  ELSE 1 END, codec=$7::VARCHAR, checksum=$8::BIGINT, search_text=$9::VARCHAR,
-    field_terms=$10::VARCHAR, created_at=CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-  ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
-    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, value=$14::BYTEA
-  WHERE store_items.tenant = $1::VARCHAR
-  AND store_items.namespace = $2::VARCHAR
-  AND store_items.key = $3::VARCHAR
-  AND (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND store_items.version = $15::BIGINT
-  RETURNING store_items.version),
-gone AS (DELETE FROM embeddings
-  WHERE embeddings.tenant = $1::VARCHAR
-  AND embeddings.namespace = $2::VARCHAR
-  AND embeddings.key = $3::VARCHAR
-  AND (EXISTS (
-      SELECT item.version
-      FROM item)))
-SELECT item.version
-FROM item
-
--- store.write.put_alone(expected=item)
-WITH item AS (UPDATE store_items
-  SET meta=$4::JSONB, version=CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $6::BIGINT
-  ELSE 1 END, codec=$7::VARCHAR, checksum=$8::BIGINT, search_text=$9::VARCHAR,
-    field_terms=$10::VARCHAR, created_at=CASE
-  WHEN (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
-  ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
-    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, value=$14::BYTEA
-  WHERE store_items.tenant = $1::VARCHAR
-  AND store_items.namespace = $2::VARCHAR
-  AND store_items.key = $3::VARCHAR
-  AND (store_items.expires_at IS NULL
-    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-  AND store_items.version = $15::BIGINT
-  AND store_items.created_at = $16::TIMESTAMP WITH TIME ZONE
-  RETURNING store_items.version),
-gone AS (DELETE FROM embeddings
-  WHERE embeddings.tenant = $1::VARCHAR
-  AND embeddings.namespace = $2::VARCHAR
-  AND embeddings.key = $3::VARCHAR
-  AND (EXISTS (
-      SELECT item.version
-      FROM item)))
-SELECT item.version
-FROM item
+-- store.write.lock_item()
+SELECT store_items.version
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+FOR UPDATE OF store_items
 
 -- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
@@ -9610,6 +9527,119 @@ AND store_items.version = $15::BIGINT
 AND store_items.created_at = $16::TIMESTAMP WITH TIME ZONE
 RETURNING store_items.version
 
+-- store.write.put_item_without_vectors(expected=any)
+WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
+      search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+  ON CONFLICT (tenant, namespace, key)
+  DO UPDATE SET meta = $4::JSONB, version = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+  ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
+    field_terms = $8::VARCHAR, created_at = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
+-- store.write.put_item_without_vectors(expected=none)
+WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum,
+      search_text, field_terms, created_at, updated_at, expires_at, lifetime, value)
+  VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::JSONB, 1, $5::VARCHAR, $6::BIGINT, $7::VARCHAR,
+      $8::VARCHAR, $9::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+      $10::TIMESTAMP WITH TIME ZONE, $11::BIGINT, $12::BYTEA)
+  ON CONFLICT (tenant, namespace, key)
+  DO UPDATE SET meta = $4::JSONB, version = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+  ELSE 1 END, codec = $5::VARCHAR, checksum = $6::BIGINT, search_text = $7::VARCHAR,
+    field_terms = $8::VARCHAR, created_at = CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
+    expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+  WHERE NOT (store_items.expires_at IS NULL
+    OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
+-- store.write.put_item_without_vectors(expected=version)
+WITH item AS (UPDATE store_items
+  SET meta=$4::JSONB, version=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $6::BIGINT
+  ELSE 1 END, codec=$7::VARCHAR, checksum=$8::BIGINT, search_text=$9::VARCHAR,
+    field_terms=$10::VARCHAR, created_at=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
+    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, value=$14::BYTEA
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace = $2::VARCHAR
+  AND store_items.key = $3::VARCHAR
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND store_items.version = $15::BIGINT
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
+-- store.write.put_item_without_vectors(expected=item)
+WITH item AS (UPDATE store_items
+  SET meta=$4::JSONB, version=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $6::BIGINT
+  ELSE 1 END, codec=$7::VARCHAR, checksum=$8::BIGINT, search_text=$9::VARCHAR,
+    field_terms=$10::VARCHAR, created_at=CASE
+  WHEN (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+  ELSE $11::TIMESTAMP WITH TIME ZONE END, updated_at=$11::TIMESTAMP WITH TIME ZONE,
+    expires_at=$12::TIMESTAMP WITH TIME ZONE, lifetime=$13::BIGINT, value=$14::BYTEA
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace = $2::VARCHAR
+  AND store_items.key = $3::VARCHAR
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND store_items.version = $15::BIGINT
+  AND store_items.created_at = $16::TIMESTAMP WITH TIME ZONE
+  RETURNING store_items.version),
+gone AS (DELETE FROM embeddings
+  WHERE embeddings.tenant = $1::VARCHAR
+  AND embeddings.namespace = $2::VARCHAR
+  AND embeddings.key = $3::VARCHAR
+  AND (EXISTS (
+      SELECT item.version
+      FROM item)))
+SELECT item.version
+FROM item
+
 -- store.write.put_items()
 WITH i_rows AS (
   SELECT i_given.namespace AS namespace, i_given.key AS key, CAST(i_given.meta AS JSONB) AS meta,
@@ -9654,41 +9684,11 @@ VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INT
 ON CONFLICT (tenant, namespace, key, field, model, part)
 DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
 
--- store.write.remove_item(expected=any)
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-RETURNING store_items.expires_at
-
--- store.write.remove_item(expected=version)
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND store_items.version = $5::BIGINT
-RETURNING store_items.expires_at
-
--- store.write.remove_item(expected=item)
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
-AND store_items.key = $3::VARCHAR
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-AND store_items.version = $5::BIGINT
-AND store_items.created_at = $6::TIMESTAMP WITH TIME ZONE
-RETURNING store_items.expires_at
-
--- store.write.remove_items()
-DELETE FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
-AND (store_items.namespace, store_items.key) IN (
-  SELECT listed.namespace, listed.key
-  FROM (
-    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+-- store.write.set_item_times()
+UPDATE store_items
+SET created_at=coalesce($1::TIMESTAMP WITH TIME ZONE, store_items.created_at),
+  updated_at=coalesce($2::TIMESTAMP WITH TIME ZONE, store_items.updated_at),
+  expires_at=coalesce($3::TIMESTAMP WITH TIME ZONE, store_items.expires_at)
+WHERE store_items.tenant = $4::VARCHAR
+AND store_items.namespace = $5::VARCHAR
+AND store_items.key = $6::VARCHAR

@@ -1,3 +1,15 @@
+-- checkpoints.erase.clear_fork_origin()
+UPDATE threads
+SET forked_from=NULL, forked_seq=NULL
+WHERE threads.tenant = ?
+AND threads.forked_from = ?
+
+-- checkpoints.erase.erase_internal_items()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+
 -- checkpoints.erase.erase_item()
 DELETE FROM store_items
 WHERE store_items.tenant = ?
@@ -5,40 +17,28 @@ AND store_items.namespace = ?
 AND store_items."key" = ?
 AND store_items.version = ?
 
--- checkpoints.erase.erase_origin()
-UPDATE threads
-SET forked_from=NULL, forked_seq=NULL
-WHERE threads.tenant = ?
-AND threads.forked_from = ?
-
--- checkpoints.erase.erase_own()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace >= ?
-AND store_items.namespace < ?
-
--- checkpoints.erase.erase_tenant(table=embeddings)
+-- checkpoints.erase.erase_rows_of_tenant(table=embeddings)
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 
--- checkpoints.erase.erase_tenant(table=store_items)
+-- checkpoints.erase.erase_rows_of_tenant(table=store_items)
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 
--- checkpoints.erase.erase_tenant(table=entries)
+-- checkpoints.erase.erase_rows_of_tenant(table=entries)
 DELETE FROM deltas
 WHERE deltas.tenant = ?
 AND deltas.kind IN ('entry')
 
--- checkpoints.erase.erase_tenant(table=deltas)
+-- checkpoints.erase.erase_rows_of_tenant(table=deltas)
 DELETE FROM deltas
 WHERE deltas.tenant = ?
 
--- checkpoints.erase.erase_tenant(table=checkpoints)
+-- checkpoints.erase.erase_rows_of_tenant(table=checkpoints)
 DELETE FROM checkpoints
 WHERE checkpoints.tenant = ?
 
--- checkpoints.erase.erase_tenant(table=threads)
+-- checkpoints.erase.erase_rows_of_tenant(table=threads)
 DELETE FROM threads
 WHERE threads.tenant = ?
 
@@ -550,7 +550,7 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.listing.list_names(before=True)
+-- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -565,7 +565,7 @@ ORDER BY checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.listing.list_names(before=False)
+-- checkpoints.listing.list_checkpoints(before=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at
@@ -578,6 +578,27 @@ WHERE checkpoints.log_id = ?
 ORDER BY checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
+
+-- checkpoints.listing.list_checkpoints_of_runs()
+WITH made AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.checkpoint_id AS checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.run_id IN (
+    WITH listed AS MATERIALIZED (
+      SELECT each_listed.run_id AS run_id
+      FROM (
+        SELECT json_extract(each.value, '$[0]') AS run_id
+        FROM json_each(?) AS each) AS each_listed)
+    SELECT listed.run_id
+    FROM listed))
+SELECT threads.thread_id, threads.namespace, made.checkpoint_id
+FROM made
+JOIN threads ON threads.log_id = made.log_id
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+ORDER BY threads.thread_id, threads.namespace
 
 -- checkpoints.listing.list_newest()
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -601,54 +622,7 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- checkpoints.listing.list_runs()
-WITH made AS MATERIALIZED (
-  SELECT checkpoints.log_id AS log_id, checkpoints.checkpoint_id AS checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.tenant = ?
-  AND checkpoints.run_id IN (
-    WITH listed AS MATERIALIZED (
-      SELECT each_listed.run_id AS run_id
-      FROM (
-        SELECT json_extract(each.value, '$[0]') AS run_id
-        FROM json_each(?) AS each) AS each_listed)
-    SELECT listed.run_id
-    FROM listed))
-SELECT threads.thread_id, threads.namespace, made.checkpoint_id
-FROM made
-JOIN threads ON threads.log_id = made.log_id
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-ORDER BY threads.thread_id, threads.namespace
-
--- checkpoints.listing.measure()
-SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), ?) AS coalesce_1,
-  coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('snapshot')) THEN ?
-    ELSE ? END), ?) AS coalesce_5
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
-WHERE checkpoints.log_id = ?
-
--- checkpoints.listing.read_name()
-SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
-  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE checkpoints.log_id = ?
-AND checkpoints.checkpoint_id = ?
-
--- checkpoints.listing.threads_by_metadata(kind=text)
+-- checkpoints.listing.list_threads_by_metadata(kind=text)
 SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -665,7 +639,7 @@ AND (EXISTS (
     AND "each".type = 'text'
     AND "each".atom = ?))
 
--- checkpoints.listing.threads_by_metadata(kind=number)
+-- checkpoints.listing.list_threads_by_metadata(kind=number)
 SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -682,7 +656,7 @@ AND (EXISTS (
       OR "each".type = 'real')
     AND "each".atom = ?))
 
--- checkpoints.listing.threads_by_metadata(kind=true)
+-- checkpoints.listing.list_threads_by_metadata(kind=true)
 SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -697,7 +671,7 @@ AND (EXISTS (
     WHERE "each"."key" = ?
     AND "each".type = 'true'))
 
--- checkpoints.listing.threads_by_metadata(kind=false)
+-- checkpoints.listing.list_threads_by_metadata(kind=false)
 SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -712,7 +686,7 @@ AND (EXISTS (
     WHERE "each"."key" = ?
     AND "each".type = 'false'))
 
--- checkpoints.listing.threads_by_metadata(kind=null)
+-- checkpoints.listing.list_threads_by_metadata(kind=null)
 SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -727,7 +701,7 @@ AND (EXISTS (
     WHERE "each"."key" = ?
     AND "each".type = 'null'))
 
--- checkpoints.listing.threads_by_metadata(kind=container)
+-- checkpoints.listing.list_threads_by_metadata(kind=container)
 SELECT DISTINCT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
@@ -743,6 +717,32 @@ AND (EXISTS (
     AND ("each".type = 'object'
       OR "each".type = 'array')
     AND "each".value = json(?)))
+
+-- checkpoints.listing.measure_log()
+SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), ?) AS coalesce_1,
+  coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('snapshot')) THEN ?
+    ELSE ? END), ?) AS coalesce_5
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
+WHERE checkpoints.log_id = ?
+
+-- checkpoints.listing.read_checkpoint()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id = ?
 
 -- checkpoints.load.read_chain(which=newest)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
@@ -1102,20 +1102,7 @@ PRAGMA busy_timeout = 100
 -- database.sqlite_shrink.file_step(what=log)
 PRAGMA wal_checkpoint(TRUNCATE)
 
--- log.append.find_keys()
-SELECT deltas.entry_key, deltas.seq
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.entry_key IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.entry_key AS entry_key
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS entry_key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.entry_key
-  FROM listed)
-
--- log.append.forget_names()
+-- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id != ?
@@ -1162,28 +1149,41 @@ AND (checkpoints.checkpoint_id NOT IN (
     SELECT needed.checkpoint_id
     FROM needed))
 
--- log.append.put_checkpoint()
+-- log.append.find_entry_keys()
+SELECT deltas.entry_key, deltas.seq
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.entry_key IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.entry_key AS entry_key
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS entry_key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.entry_key
+  FROM listed)
+
+-- log.append.insert_row(of=state)
+INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
+    search_text, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- log.append.insert_row(of=entry)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
+    occurred_at, stored_at, payload)
+VALUES (?, ?, ?, 'entry', ?, 0, ?, ?, ?, ?, ?, ?)
+
+-- log.append.insert_row(of=write)
+INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
+    checksum, stored_at, payload)
+VALUES (?, ?, ?, 'write', ?, ?, 0, ?, ?, ?, ?, ?)
+
+-- log.append.upsert_checkpoint()
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
     meta, raw_size, stored_size, occurred_at, created_at)
 VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (log_id, checkpoint_id)
 DO UPDATE SET seq = ?, parent_id = nullif(coalesce(?, checkpoints.parent_id), ?), rests_on = ?,
   run_id = ?, meta = ?, raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?
-
--- log.append.put_row(of=state)
-INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
-    search_text, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- log.append.put_row(of=entry)
-INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
-    occurred_at, stored_at, payload)
-VALUES (?, ?, ?, 'entry', ?, 0, ?, ?, ?, ?, ?, ?)
-
--- log.append.put_row(of=write)
-INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
-    checksum, stored_at, payload)
-VALUES (?, ?, ?, 'write', ?, ?, 0, ?, ?, ?, ?, ?)
 
 -- log.bulk_delete.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -1301,20 +1301,7 @@ AND (threads.deleted_at IS NULL
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 
--- log.bulk_delete.find_listed()
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
-FROM threads
-WHERE threads.log_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.log_id AS log_id
-    FROM (
-      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.log_id
-  FROM listed)
-
--- log.bulk_delete.forget_listed()
+-- log.bulk_delete.delete_pruned_checkpoints()
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
   WITH RECURSIVE ranked AS MATERIALIZED (
@@ -1360,7 +1347,7 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
   SELECT found.log_id, found.seq
   FROM found)
 
--- log.bulk_delete.forget_listed_writes()
+-- log.bulk_delete.delete_pruned_writes()
 DELETE FROM deltas
 WHERE deltas.kind IN ('write')
 AND (deltas.log_id, deltas.label) IN (
@@ -1406,6 +1393,45 @@ AND (deltas.log_id, deltas.label) IN (
     OFFSET ?)
   SELECT going.log_id, going.checkpoint_id
   FROM going)
+
+-- log.bulk_delete.delete_unneeded_states()
+DELETE FROM deltas
+WHERE (deltas.log_id, deltas.seq) IN (
+  WITH found AS MATERIALIZED (
+    SELECT positions.log_id AS log_id, positions.seq AS seq
+    FROM (
+      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
+        max(each_position.going) AS going, max(each_position.state) AS state,
+        max(each_position.built_on) AS built_on
+      FROM (
+        WITH listed AS MATERIALIZED (
+          SELECT each_listed.log_id AS log_id
+          FROM (
+            SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+            FROM json_each(?) AS each) AS each_listed)
+        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
+          0 AS built_on
+        FROM checkpoints
+        JOIN listed ON checkpoints.log_id = listed.log_id
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        FROM deltas
+        JOIN listed ON deltas.log_id = listed.log_id
+        WHERE deltas.kind IN ('snapshot', 'delta')
+        UNION ALL
+        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
+          1 AS built_on
+        FROM deltas
+        JOIN listed ON deltas.log_id = listed.log_id
+        WHERE deltas.base_seq IS NOT NULL) AS each_position
+      GROUP BY each_position.log_id, each_position.seq) AS positions
+    WHERE positions.state != 0
+    AND positions.named = 0
+    AND positions.built_on = 0
+    LIMIT ?
+    OFFSET ?)
+  SELECT found.log_id, found.seq
+  FROM found)
 
 -- log.bulk_delete.list_prunable(scope=namespace, after=True)
 WITH RECURSIVE page AS (
@@ -2247,7 +2273,7 @@ ORDER BY threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
--- log.bulk_delete.lock_listed(wait=True)
+-- log.bulk_delete.lock_batch(wait=True)
 UPDATE threads
 SET version=threads.version
 WHERE threads.log_id IN (
@@ -2260,7 +2286,7 @@ WHERE threads.log_id IN (
   FROM listed)
 RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
 
--- log.bulk_delete.lock_listed(wait=False)
+-- log.bulk_delete.lock_batch(wait=False)
 UPDATE threads
 SET version=threads.version
 WHERE threads.log_id IN (
@@ -2273,7 +2299,7 @@ WHERE threads.log_id IN (
   FROM listed)
 RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
 
--- log.bulk_delete.move_listed()
+-- log.bulk_delete.move_epochs()
 UPDATE threads
 SET version=(threads.version + ?), epoch=(threads.epoch + ?)
 WHERE threads.log_id IN (
@@ -2285,44 +2311,18 @@ WHERE threads.log_id IN (
   SELECT listed.log_id
   FROM listed)
 
--- log.bulk_delete.sweep_listed()
-DELETE FROM deltas
-WHERE (deltas.log_id, deltas.seq) IN (
-  WITH found AS MATERIALIZED (
-    SELECT positions.log_id AS log_id, positions.seq AS seq
+-- log.bulk_delete.read_batch()
+SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
+  threads.deleted_at
+FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
     FROM (
-      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
-        max(each_position.going) AS going, max(each_position.state) AS state,
-        max(each_position.built_on) AS built_on
-      FROM (
-        WITH listed AS MATERIALIZED (
-          SELECT each_listed.log_id AS log_id
-          FROM (
-            SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-            FROM json_each(?) AS each) AS each_listed)
-        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
-          0 AS built_on
-        FROM checkpoints
-        JOIN listed ON checkpoints.log_id = listed.log_id
-        UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
-        FROM deltas
-        JOIN listed ON deltas.log_id = listed.log_id
-        WHERE deltas.kind IN ('snapshot', 'delta')
-        UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
-          1 AS built_on
-        FROM deltas
-        JOIN listed ON deltas.log_id = listed.log_id
-        WHERE deltas.base_seq IS NOT NULL) AS each_position
-      GROUP BY each_position.log_id, each_position.seq) AS positions
-    WHERE positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0
-    LIMIT ?
-    OFFSET ?)
-  SELECT found.log_id, found.seq
-  FROM found)
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
 
 -- log.copy.copy_head()
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
@@ -2398,14 +2398,7 @@ AND deltas.label IN (
   WHERE checkpoints.log_id = ?
   AND checkpoints.seq <= ?)
 
--- log.copy.has_entry()
-SELECT deltas.seq
-FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.seq = ?
-AND deltas.kind IN ('entry')
-
--- log.copy.holds_anything()
+-- log.copy.find_content()
 SELECT deltas.seq
 FROM deltas
 WHERE deltas.log_id = ?
@@ -2418,7 +2411,7 @@ AND ((deltas.kind NOT IN ('snapshot', 'delta'))
 LIMIT ?
 OFFSET ?
 
--- log.copy.last_write()
+-- log.copy.find_last_write()
 SELECT max(deltas.seq) AS seq
 FROM deltas
 WHERE deltas.log_id = ?
@@ -2429,7 +2422,7 @@ AND deltas.label IN (
   WHERE checkpoints.log_id = ?
   AND checkpoints.seq <= ?)
 
--- log.copy.newest_until()
+-- log.copy.find_newest_until()
 SELECT checkpoints.checkpoint_id
 FROM checkpoints
 WHERE checkpoints.log_id = ?
@@ -2438,95 +2431,20 @@ ORDER BY checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
+-- log.copy.has_entry()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq = ?
+AND deltas.kind IN ('entry')
+
 -- log.copy.read_position()
 SELECT checkpoints.seq
 FROM checkpoints
 WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id = ?
 
--- log.delete.bury()
-UPDATE threads
-SET version=(threads.version + ?), last_ordinal=0, epoch=(threads.epoch + ?), head_id=NULL,
-  previous_id=NULL, meta=?, forked_from=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
-WHERE threads.log_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.log_id AS log_id
-    FROM (
-      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.log_id
-  FROM listed)
-AND threads.deleted_at IS NULL
-
--- log.delete.empty(table=checkpoints)
-DELETE FROM checkpoints
-WHERE checkpoints.log_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.log_id AS log_id
-    FROM (
-      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.log_id
-  FROM listed)
-
--- log.delete.empty(table=entries)
-DELETE FROM deltas
-WHERE deltas.log_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.log_id AS log_id
-    FROM (
-      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.log_id
-  FROM listed)
-AND deltas.kind IN ('entry')
-
--- log.delete.empty(table=deltas)
-DELETE FROM deltas
-WHERE deltas.log_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.log_id AS log_id
-    FROM (
-      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.log_id
-  FROM listed)
-
--- log.delete.empty(table=threads)
-DELETE FROM threads
-WHERE threads.log_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.log_id AS log_id
-    FROM (
-      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.log_id
-  FROM listed)
-
--- log.delete.move_epoch()
-UPDATE threads
-SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=(
-  SELECT checkpoints.checkpoint_id
-  FROM checkpoints
-  WHERE checkpoints.log_id = ?
-  ORDER BY checkpoints.seq DESC
-  LIMIT ?
-  OFFSET ?)
-WHERE threads.log_id = ?
-
--- log.delete.read_words()
-SELECT deltas.seq, deltas.search_text
-FROM deltas
-WHERE deltas.log_id = ?
-AND (deltas.seq = ?
-  OR deltas.seq = (
-    SELECT min(checkpoints.seq) AS min_1
-    FROM checkpoints
-    WHERE checkpoints.log_id = ?
-    AND checkpoints.seq > ?))
-ORDER BY deltas.seq
-
--- log.delete.remove_name()
+-- log.delete.delete_checkpoint_row()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id = ?
@@ -2537,7 +2455,7 @@ AND NOT (EXISTS (
     AND resting.rests_on = checkpoints.checkpoint_id))
 RETURNING seq
 
--- log.delete.remove_names_listed()
+-- log.delete.delete_checkpoint_rows()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id IN (
@@ -2549,7 +2467,52 @@ AND checkpoints.checkpoint_id IN (
   SELECT listed.checkpoint_id
   FROM listed)
 
--- log.delete.remove_unneeded()
+-- log.delete.delete_rows(table=checkpoints)
+DELETE FROM checkpoints
+WHERE checkpoints.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows(table=entries)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+AND deltas.kind IN ('entry')
+
+-- log.delete.delete_rows(table=deltas)
+DELETE FROM deltas
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_rows(table=threads)
+DELETE FROM threads
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+
+-- log.delete.delete_unneeded_state()
 DELETE FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.seq = ?
@@ -2566,7 +2529,7 @@ AND NOT (EXISTS (
     AND child.base_seq = ?))
 RETURNING base_seq
 
--- log.delete.remove_writes()
+-- log.delete.delete_writes()
 DELETE FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
@@ -2574,7 +2537,7 @@ AND deltas.entry_key >= ?
 AND deltas.entry_key < ?
 AND deltas.label = ?
 
--- log.delete.remove_writes_listed()
+-- log.delete.delete_writes_of_checkpoints()
 DELETE FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
@@ -2587,7 +2550,44 @@ AND deltas.label IN (
   SELECT listed.label
   FROM listed)
 
--- log.delete.replace_words()
+-- log.delete.leave_tombstones()
+UPDATE threads
+SET version=(threads.version + ?), last_ordinal=0, epoch=(threads.epoch + ?), head_id=NULL,
+  previous_id=NULL, meta=?, forked_from=NULL, forked_seq=NULL, expires_at=NULL, deleted_at=?
+WHERE threads.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
+    FROM (
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+AND threads.deleted_at IS NULL
+
+-- log.delete.move_epoch()
+UPDATE threads
+SET version=(threads.version + ?), epoch=(threads.epoch + ?), head_id=(
+  SELECT checkpoints.checkpoint_id
+  FROM checkpoints
+  WHERE checkpoints.log_id = ?
+  ORDER BY checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+WHERE threads.log_id = ?
+
+-- log.delete.read_search_text()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.log_id = ?
+AND (deltas.seq = ?
+  OR deltas.seq = (
+    SELECT min(checkpoints.seq) AS min_1
+    FROM checkpoints
+    WHERE checkpoints.log_id = ?
+    AND checkpoints.seq > ?))
+ORDER BY deltas.seq
+
+-- log.delete.replace_search_text()
 UPDATE deltas
 SET search_text=?
 WHERE deltas.log_id = ?
@@ -2622,7 +2622,7 @@ AND (deltas.label NOT IN (
     FROM checkpoints
     WHERE checkpoints.log_id = ?))
 
--- log.dependencies.find_resting()
+-- log.dependencies.find_dependent()
 SELECT checkpoints.checkpoint_id
 FROM checkpoints
 WHERE checkpoints.log_id = ?
@@ -2631,7 +2631,7 @@ ORDER BY checkpoints.seq DESC
 LIMIT ?
 OFFSET ?
 
--- log.dependencies.list_resting()
+-- log.dependencies.list_dependencies()
 SELECT checkpoints.checkpoint_id, checkpoints.rests_on
 FROM checkpoints
 WHERE checkpoints.log_id = ?
@@ -2650,17 +2650,57 @@ AND (EXISTS (
     AND (threads.expires_at IS NULL
       OR threads.expires_at > ?)))
 
--- log.entries.edit_entry()
-UPDATE deltas
-SET codec=?, checksum=?, search_text=?, payload=?
+-- log.entries.delete_entries(which=all)
+DELETE FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
-AND deltas.seq = ?
 
--- log.entries.entries_changed()
+-- log.entries.delete_entries(which=beyond)
+DELETE FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq > ?
+
+-- log.entries.delete_entries(which=between)
+DELETE FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('entry')
+AND deltas.seq >= ?
+AND deltas.seq <= ?
+
+-- log.entries.mark_entries_changed()
 UPDATE threads
 SET version=(threads.version + ?), epoch=(threads.epoch + ?), updated_at=?, active_at=?
 WHERE threads.log_id = ?
+
+-- log.entries.read_changes(whole=True)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = ?) THEN ?
+ELSE -1 END
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY deltas.seq
+
+-- log.entries.read_changes(whole=False)
+SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq >= CASE
+WHEN (threads.epoch = ?) THEN ?
+ELSE -1 END
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY deltas.seq
 
 -- log.entries.read_entries(end=first, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
@@ -2742,35 +2782,6 @@ ORDER BY deltas.seq DESC
 LIMIT ?
 OFFSET ?
 
--- log.entries.read_news(whole=True)
-SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.log_id = threads.log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq >= CASE
-WHEN (threads.epoch = ?) THEN ?
-ELSE -1 END
-WHERE threads.log_id = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-ORDER BY deltas.seq
-
--- log.entries.read_news(whole=False)
-SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.log_id = threads.log_id
-AND deltas.kind IN ('entry')
-AND deltas.seq >= CASE
-WHEN (threads.epoch = ?) THEN ?
-ELSE -1 END
-WHERE threads.log_id = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-ORDER BY deltas.seq
-
 -- log.entries.read_version()
 SELECT threads.version
 FROM threads
@@ -2779,23 +2790,12 @@ AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
 
--- log.entries.remove_entries(which=all)
-DELETE FROM deltas
+-- log.entries.update_entry()
+UPDATE deltas
+SET codec=?, checksum=?, search_text=?, payload=?
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
-
--- log.entries.remove_entries(which=beyond)
-DELETE FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.kind IN ('entry')
-AND deltas.seq > ?
-
--- log.entries.remove_entries(which=between)
-DELETE FROM deltas
-WHERE deltas.log_id = ?
-AND deltas.kind IN ('entry')
-AND deltas.seq >= ?
-AND deltas.seq <= ?
+AND deltas.seq = ?
 
 -- log.heads.allot(purpose=checkpoint, condition=any, based=True, parent=True)
 UPDATE threads
@@ -3076,7 +3076,7 @@ SET next_seq=(threads.next_seq + ?), version=(threads.version + ?), epoch=(threa
 WHERE threads.log_id = ?
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
--- log.heads.allot_or_begin(purpose=checkpoint, condition=any)
+-- log.heads.allot_or_create(purpose=checkpoint, condition=any)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (?, ?, ?, ?, (? + 1), ?, CASE
@@ -3100,7 +3100,7 @@ AND threads.thread_id = excluded.thread_id
 AND threads.namespace = excluded.namespace
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
--- log.heads.allot_or_begin(purpose=checkpoint, condition=none)
+-- log.heads.allot_or_create(purpose=checkpoint, condition=none)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (?, ?, ?, ?, (? + 1), ?, CASE
@@ -3125,7 +3125,7 @@ AND threads.thread_id = excluded.thread_id
 AND threads.namespace = excluded.namespace
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
--- log.heads.allot_or_begin(purpose=checkpoint, condition=alive)
+-- log.heads.allot_or_create(purpose=checkpoint, condition=alive)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (?, ?, ?, ?, (? + 1), ?, CASE
@@ -3150,7 +3150,7 @@ AND threads.thread_id = excluded.thread_id
 AND threads.namespace = excluded.namespace
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
--- log.heads.allot_or_begin(purpose=entries, condition=any)
+-- log.heads.allot_or_create(purpose=entries, condition=any)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (?, ?, ?, ?, (? + 1), ?, ?, ?, NULL, ?, ?, ?, ?, ?)
@@ -3167,7 +3167,7 @@ AND threads.thread_id = excluded.thread_id
 AND threads.namespace = excluded.namespace
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
--- log.heads.allot_or_begin(purpose=entries, condition=none)
+-- log.heads.allot_or_create(purpose=entries, condition=none)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (?, ?, ?, ?, (? + 1), ?, ?, ?, NULL, ?, ?, ?, ?, ?)
@@ -3185,7 +3185,7 @@ AND threads.thread_id = excluded.thread_id
 AND threads.namespace = excluded.namespace
 RETURNING next_seq, version, epoch, previous_id, last_ordinal
 
--- log.heads.allot_or_begin(purpose=write, condition=any)
+-- log.heads.allot_or_create(purpose=write, condition=any)
 INSERT INTO threads (log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, epoch,
     head_id, meta, created_at, updated_at, active_at, expires_at)
 VALUES (?, ?, ?, ?, (? + 1), ?, ?, ?, NULL, ?, ?, ?, ?, ?)
@@ -3224,15 +3224,6 @@ SELECT DISTINCT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
 ORDER BY threads.thread_id
-
--- log.listing.list_below()
-SELECT threads.namespace, threads.head_id, threads.deleted_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace >= ?
-AND threads.namespace < ?
-AND threads.thread_id = ?
-ORDER BY threads.namespace
 
 -- log.listing.list_entry_logs(scope=tenant)
 SELECT threads.thread_id, threads.namespace, threads.created_at, threads.updated_at, (
@@ -3418,6 +3409,28 @@ AND (EXISTS (
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT ?
 OFFSET ?
+
+-- log.listing.list_last_writes()
+SELECT threads.thread_id, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.thread_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.thread_id AS thread_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS thread_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.thread_id
+  FROM listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (EXISTS (
+    SELECT 1
+    FROM deltas
+    WHERE deltas.log_id = threads.log_id
+    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
@@ -3815,34 +3828,21 @@ ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, thr
 LIMIT ?
 OFFSET ?
 
+-- log.listing.list_logs_below()
+SELECT threads.namespace, threads.head_id, threads.deleted_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND threads.thread_id = ?
+ORDER BY threads.namespace
+
 -- log.listing.list_logs_of_thread()
 SELECT threads.namespace, threads.deleted_at
 FROM threads
 WHERE threads.tenant = ?
 AND threads.thread_id = ?
 ORDER BY threads.namespace
-
--- log.listing.list_named()
-SELECT threads.thread_id, threads.updated_at
-FROM threads
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND threads.thread_id IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.thread_id AS thread_id
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS thread_id
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.thread_id
-  FROM listed)
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-AND (EXISTS (
-    SELECT 1
-    FROM deltas
-    WHERE deltas.log_id = threads.log_id
-    AND deltas.kind IN ('entry')))
 
 -- log.listing.list_namespaces(of=checkpoints, scope=tenant)
 SELECT DISTINCT threads.namespace
@@ -3894,7 +3894,7 @@ AND (EXISTS (
 AND threads.thread_id = ?
 ORDER BY threads.namespace
 
--- log.listing.list_old(after=True)
+-- log.listing.list_threads_older(after=True)
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
@@ -3913,7 +3913,7 @@ ORDER BY threads.thread_id
 LIMIT ?
 OFFSET ?
 
--- log.listing.list_old(after=False)
+-- log.listing.list_threads_older(after=False)
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = ?
@@ -3963,7 +3963,7 @@ AND deltas.entry_key < ?
 AND deltas.label = ?
 ORDER BY deltas.seq
 
--- log.pending_writes.read_writes_listed()
+-- log.pending_writes.read_writes_of_checkpoints()
 WITH listed AS MATERIALIZED (
   SELECT each_listed.label AS label, each_listed.low AS low, each_listed.high AS high
   FROM (
@@ -4659,6 +4659,10 @@ SELECT 'ix_deltas_base_seq' AS name, 'deltas' AS owner, 'index' AS kind,
   coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(base_seq), 0) + 16), 0) AS bytes
 FROM deltas
 UNION ALL
+SELECT 'uq_deltas_entry_key' AS name, 'deltas' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(log_id), 0) + coalesce(length(entry_key), 0) + 16), 0) AS bytes
+FROM deltas
+UNION ALL
 SELECT 'store_items' AS name, 'store_items' AS owner, 'table' AS kind,
   coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
         0) + coalesce(length(meta), 0) + coalesce(length(version), 0) + coalesce(length(codec),
@@ -4694,6 +4698,11 @@ SELECT 'pk_embeddings' AS name, 'embeddings' AS owner, 'index' AS kind,
   coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace), 0) + coalesce(length(key),
         0) + coalesce(length(field), 0) + coalesce(length(model), 0) + coalesce(length(part), 0) + 16),
     0) AS bytes
+FROM embeddings
+UNION ALL
+SELECT 'ix_embeddings_tenant_namespace_change' AS name, 'embeddings' AS owner, 'index' AS kind,
+  coalesce(sum(coalesce(length(tenant), 0) + coalesce(length(namespace),
+        0) + coalesce(length(change), 0) + 16), 0) AS bytes
 FROM embeddings
 UNION ALL
 SELECT 'ix_embeddings_tenant_namespace_model_dimensions' AS name, 'embeddings' AS owner,
@@ -6169,7 +6178,7 @@ AND NOT (store_items.namespace >= ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.read.drop_expired()
+-- store.read.delete_expired()
 DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.expires_at <= ?
@@ -6182,6 +6191,27 @@ AND (store_items.namespace, store_items."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
+-- store.read.find_dimensions(below=False)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings.model = ?
+LIMIT ?
+OFFSET ?
+
+-- store.read.find_dimensions(below=True)
+SELECT embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace >= ?
+AND embeddings.namespace < ?
+AND NOT (embeddings.namespace >= ?
+  AND embeddings.namespace < ?)
+AND embeddings.model = ?
+LIMIT ?
+OFFSET ?
+
 -- store.read.has_item()
 SELECT store_items.version
 FROM store_items
@@ -6190,22 +6220,6 @@ AND store_items.namespace = ?
 AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
-
--- store.read.lifetimes_of_items()
-SELECT store_items.namespace, store_items."key", store_items.version, store_items.lifetime
-FROM store_items
-WHERE store_items.tenant = ?
-AND (store_items.namespace, store_items."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > ?)
-AND store_items.lifetime IS NOT NULL
 
 -- store.read.list_expired()
 SELECT store_items.namespace, store_items."key"
@@ -6370,6 +6384,22 @@ ORDER BY store_items."key"
 LIMIT ?
 OFFSET ?
 
+-- store.read.list_lifetimes()
+SELECT store_items.namespace, store_items."key", store_items.version, store_items.lifetime
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.lifetime IS NOT NULL
+
 -- store.read.list_paths()
 WITH RECURSIVE paths(place) AS (
   SELECT (
@@ -6398,27 +6428,6 @@ WITH RECURSIVE paths(place) AS (
 SELECT paths.place
 FROM paths
 WHERE paths.place IS NOT NULL
-LIMIT ?
-OFFSET ?
-
--- store.read.other_size(below=False)
-SELECT embeddings.dimensions
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace = ?
-AND embeddings.model = ?
-LIMIT ?
-OFFSET ?
-
--- store.read.other_size(below=True)
-SELECT embeddings.dimensions
-FROM embeddings
-WHERE embeddings.tenant = ?
-AND embeddings.namespace >= ?
-AND embeddings.namespace < ?
-AND NOT (embeddings.namespace >= ?
-  AND embeddings.namespace < ?)
-AND embeddings.model = ?
 LIMIT ?
 OFFSET ?
 
@@ -6481,15 +6490,49 @@ AND store_items.namespace < ?
 AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 
--- store.write.date_item()
-UPDATE store_items
-SET created_at=coalesce(?, store_items.created_at), updated_at=coalesce(?, store_items.updated_at),
-  expires_at=coalesce(?, store_items.expires_at)
+-- store.write.delete_item(expected=any)
+DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
+RETURNING expires_at
 
--- store.write.drop_other_vectors()
+-- store.write.delete_item(expected=version)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.version = ?
+RETURNING expires_at
+
+-- store.write.delete_item(expected=item)
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.version = ?
+AND store_items.created_at = ?
+RETURNING expires_at
+
+-- store.write.delete_items()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.write.delete_other_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
@@ -6507,13 +6550,13 @@ AND NOT (EXISTS (
     AND embeddings.model = listed.model
     AND CAST(embeddings.part AS TEXT) = listed.part))
 
--- store.write.drop_vectors()
+-- store.write.delete_vectors()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
 AND embeddings."key" = ?
 
--- store.write.drop_vectors_of()
+-- store.write.delete_vectors_of_items()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND (embeddings.namespace, embeddings."key") IN (
@@ -6525,24 +6568,14 @@ AND (embeddings.namespace, embeddings."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- store.write.drop_vectors_of_model()
+-- store.write.delete_vectors_of_model()
 DELETE FROM embeddings
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
 AND embeddings."key" = ?
 AND embeddings.model = ?
 
--- store.write.lock_item()
-UPDATE store_items
-SET version=store_items.version
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > ?)
-RETURNING version
-
--- store.write.prolong_item()
+-- store.write.extend_lifetime()
 UPDATE store_items
 SET expires_at=?
 WHERE store_items.tenant = ?
@@ -6553,6 +6586,16 @@ AND store_items.lifetime = ?
 AND store_items.expires_at < ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+
+-- store.write.lock_item()
+UPDATE store_items
+SET version=store_items.version
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+RETURNING version
 
 -- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
@@ -6652,44 +6695,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, namespace, "key", field, model, part)
 DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
 
--- store.write.remove_item(expected=any)
-DELETE FROM store_items
+-- store.write.set_item_times()
+UPDATE store_items
+SET created_at=coalesce(?, store_items.created_at), updated_at=coalesce(?, store_items.updated_at),
+  expires_at=coalesce(?, store_items.expires_at)
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
-RETURNING expires_at
-
--- store.write.remove_item(expected=version)
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > ?)
-AND store_items.version = ?
-RETURNING expires_at
-
--- store.write.remove_item(expected=item)
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND store_items.namespace = ?
-AND store_items."key" = ?
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > ?)
-AND store_items.version = ?
-AND store_items.created_at = ?
-RETURNING expires_at
-
--- store.write.remove_items()
-DELETE FROM store_items
-WHERE store_items.tenant = ?
-AND (store_items.namespace, store_items."key") IN (
-  WITH listed AS MATERIALIZED (
-    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
-    FROM (
-      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
-      FROM json_each(?) AS each) AS each_listed)
-  SELECT listed.namespace, listed."key"
-  FROM listed)
-AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > ?)

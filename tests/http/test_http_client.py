@@ -505,7 +505,7 @@ async def test_an_operation_that_a_server_lacks_is_refused_without_a_request() -
             assert await client.load("thread") is None
 
 
-EVERYTHING: dict[str, Callable[[HTTPCheckpointer], Any]] = READS | {
+MAX_POSITION: dict[str, Callable[[HTTPCheckpointer], Any]] = READS | {
     "delete": lambda c: c.delete("thread"),
     "delete one": lambda c: c.delete("thread", "id"),
     "save": lambda c: c.save({}, "thread"),
@@ -517,13 +517,13 @@ async def test_a_wrong_base_path_is_an_error_and_not_an_absence(base_url: str) -
     client = HTTPCheckpointer(base_url + "/nope", timeout=5)
     with pytest.raises(DatabaseUnreachable, match="404"):
         await client.connect()
-    for call in EVERYTHING.values():
+    for call in MAX_POSITION.values():
         with pytest.raises(DatabaseUnreachable, match="404"):
             await call(client)
     await client.close()
 
 
-@pytest.mark.parametrize("call", EVERYTHING)
+@pytest.mark.parametrize("call", MAX_POSITION)
 @pytest.mark.parametrize(
     "page",
     [
@@ -545,7 +545,7 @@ async def test_answers_of_a_proxy_are_errors_and_not_absences(page: bytes, call:
     with answering(proxy) as url:
         client = HTTPCheckpointer(url, timeout=2)
         with pytest.raises(wanted):
-            await EVERYTHING[call](client)
+            await MAX_POSITION[call](client)
         await client.close()
 
 

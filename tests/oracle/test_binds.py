@@ -27,19 +27,19 @@ AWKWARD = ("", "\x00", "\ud800", " ", "Ünïcödé 漢字", "a'b\"c:d%e")
 async def everything(oracle: Database, server: Recorder, thread_id: str) -> None:
     """Each operation once, with the emptiest values that the API takes."""
     agent = Checkpointer(oracle, retention=Retention(keep_last=1), ttl=60)
-    server.answer("log.heads.begin_new", position(1))
+    server.answer("log.heads.create_head", position(1))
     server.answer("log.heads.allot", position(2))
     about = {"thread_id": thread_id, "namespace": "/", "names": 3, "going": 2, "needless": 1}
     server.answer("log.bulk_delete.list_prunable", Answer([about]))
     server.answer("log.bulk_delete.list_stale", Answer([about | {"next_seq": 4}]))
     standing = {"updated_at": datetime(2020, 1, 1), "expires_at": None, "deleted_at": None}
     locked = Answer([{"thread_id": thread_id, "namespace": "/"} | standing])
-    server.answer("log.bulk_delete.lock_listed", locked, locked)
-    server.answer("log.bulk_delete.forget_listed", Answer(touched=2))
+    server.answer("log.bulk_delete.lock_batch", locked, locked)
+    server.answer("log.bulk_delete.delete_pruned_checkpoints", Answer(touched=2))
     for name in ("log.heads.lock_log", "log.heads.lock_thread"):
         server.answer(name, head(), head(), head())
-    server.answer("log.delete.remove_name", Answer([{"seq": 1}]))
-    server.answer("log.append.forget_names", Answer(), Answer(), Answer(touched=1))
+    server.answer("log.delete.delete_checkpoint_row", Answer([{"seq": 1}]))
+    server.answer("log.append.delete_beyond_retention", Answer(), Answer(), Answer(touched=1))
     await agent.save({}, thread_id, thread_id or None, {})
     await agent.save({"": "", "b": b""}, thread_id, parent_id=None, metadata={"": ""})
     await agent.load(thread_id)
@@ -109,13 +109,13 @@ async def test_every_bind_has_a_type_that_the_driver_takes(
 async def test_a_payload_is_bound_as_bytes_of_any_size(
     oracle: Database, server: Recorder, size: int
 ) -> None:
-    server.answer("log.heads.allot_again", position(1))
+    server.answer("log.heads.allot_existing", position(1))
     # Random digits compress to about half.
     state = {"data": "".join(chr(33 + (i * i * 7919 + i) % 90) for i in range(size))}
 
     await Checkpointer(oracle, index_text=False).save(state, "thread", "one")
 
-    delta = server.last("log.append.put_row")
+    delta = server.last("log.append.insert_row")
     assert type(delta.binds["p_payload"]) is bytes
     assert delta.types["p_payload"] is oracledb.DB_TYPE_RAW
     assert "p_payload" in delta.asked
@@ -124,11 +124,11 @@ async def test_a_payload_is_bound_as_bytes_of_any_size(
 async def test_metadata_is_bound_as_text_because_the_server_encodes_it(
     oracle: Database, server: Recorder
 ) -> None:
-    server.answer("log.heads.allot_again", position(1))
+    server.answer("log.heads.allot_existing", position(1))
 
     await Checkpointer(oracle).save({}, "thread", "one", {"b": 1, "a": [None, True]})
 
-    meta = server.last("log.append.new_checkpoint").binds["p_meta"]
+    meta = server.last("log.append.insert_checkpoint").binds["p_meta"]
     assert type(meta) is str
     assert json.loads(meta) == {"a": [None, True], "b": 1}
 
@@ -176,13 +176,13 @@ def item(**values: Any) -> dict[str, Any]:
 async def test_returning_has_variables_of_the_columns_types(
     oracle: Database, server: Recorder
 ) -> None:
-    server.answer("log.heads.allot_again", position(3, "two"))
+    server.answer("log.heads.allot_existing", position(3, "two"))
 
     await Checkpointer(oracle).save({}, "thread", "three")
 
     given = {f"ret_{at}" for at in range(5)}
-    assert server.last("log.heads.allot_again").out == given
-    assert server.last("log.append.put_row").binds["p_seq"] == 3
+    assert server.last("log.heads.allot_existing").out == given
+    assert server.last("log.append.insert_row").binds["p_seq"] == 3
 
 
 # --- The driver's own rules, which the types above are made for ----------------------------------

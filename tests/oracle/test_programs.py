@@ -17,16 +17,16 @@ from memalchemy.checkpoints.listing import INFO
 from memalchemy.codec.payloads import VALUE_CODEC, encode_payload
 from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
 from memalchemy.keys import log_key
-from memalchemy.log.bulk_delete import LOGS
+from memalchemy.log.bulk_delete import MAX_LOGS
 from memalchemy.store.jsonl import export_items
 from memalchemy.store.read import stored
 from oracle.recording import Answer, Recorder
 
 SWEEP = ["log.delete.sweep_states", "log.delete.move_epoch"]
 PLACE = [
-    "log.append.put_row",
-    "log.append.move_checkpoint",
-    "log.append.new_checkpoint",
+    "log.append.insert_row",
+    "log.append.update_checkpoint",
+    "log.append.insert_checkpoint",
 ]
 NOW = datetime(2030, 1, 2, 3, 4, 5, 678901)
 
@@ -57,8 +57,8 @@ def head(head_id: str | None = "one", *, next_seq: int = 2, deleted: bool = Fals
 
 def link(server: Recorder, checkpoint_id: str = "one", epoch: int = 7) -> dict[str, Any]:
     """The recorded INSERTs of the last save as the row that `read_chain` returns."""
-    state = server.last("log.append.put_row")
-    size = server.last("log.append.new_checkpoint").binds["p_raw_size"]
+    state = server.last("log.append.insert_row")
+    size = server.last("log.append.insert_checkpoint").binds["p_raw_size"]
     columns = ("seq", "base_seq", "depth", "codec", "checksum", "payload")
     return {"checkpoint_id": checkpoint_id, "raw_size": size, "epoch": epoch} | {
         name: state.binds[f"p_{name}"] for name in columns
@@ -66,7 +66,7 @@ def link(server: Recorder, checkpoint_id: str = "one", epoch: int = 7) -> dict[s
 
 
 async def begun(agent: Checkpointer, server: Recorder, state: dict[str, Any]) -> None:
-    server.answer("log.heads.begin_new", position(1))
+    server.answer("log.heads.create_head", position(1))
     await agent.save(state, "thread", "one")
 
 
@@ -78,48 +78,48 @@ async def test_the_first_save_of_a_thread_updates_then_inserts(
     assert [n for n in server.sent() if "." in n] == [
         "checkpoints.load.read_chain",
         "database.key_registry.read_registered_keys",
-        "log.heads.allot_again",
-        "log.heads.begin_new",
+        "log.heads.allot_existing",
+        "log.heads.create_head",
         *PLACE,
     ]
-    assert server.log.index("log.append.new_checkpoint") + 1 == server.log.index("commit")
+    assert server.log.index("log.append.insert_checkpoint") + 1 == server.log.index("commit")
 
 
 async def test_a_thread_that_is_there_takes_no_insert(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.heads.allot_again", position(4, "three"))
+    server.answer("log.heads.allot_existing", position(4, "three"))
 
     await agent.save({"step": 1}, "thread", "four")
 
-    assert "log.heads.begin_new" not in server.sent()
-    assert server.last("log.append.put_row").binds["p_seq"] == 4
-    assert server.last("log.append.new_checkpoint").binds["p_previous_id"] == "three"
+    assert "log.heads.create_head" not in server.sent()
+    assert server.last("log.append.insert_row").binds["p_seq"] == 4
+    assert server.last("log.append.insert_checkpoint").binds["p_previous_id"] == "three"
 
 
 async def test_of_two_who_begin_a_thread_the_loser_looks_again_and_appends(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.heads.allot_again", Answer(), position(2, "theirs"))
-    server.answer("log.heads.begin_new", Answer(error=1))
+    server.answer("log.heads.allot_existing", Answer(), position(2, "theirs"))
+    server.answer("log.heads.create_head", Answer(error=1))
 
     await agent.save({"step": 1}, "thread", "mine")
 
     tried = [name.rpartition(".")[2] for name in server.sent() if "log.heads" in name]
-    assert tried == ["allot_again", "begin_new", "allot_again"]
-    assert server.last("log.append.put_row").binds["p_seq"] == 2
+    assert tried == ["allot_existing", "create_head", "allot_existing"]
+    assert server.last("log.append.insert_row").binds["p_seq"] == 2
     assert server.log.count("commit") == 1
 
 
 async def test_the_race_leaves_the_transaction_and_takes_no_savepoint(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.heads.allot_again", Answer(), position(2))
-    server.answer("log.heads.begin_new", Answer(error=1))
+    server.answer("log.heads.allot_existing", Answer(), position(2))
+    server.answer("log.heads.create_head", Answer(error=1))
 
     await agent.save({"step": 1}, "thread", "mine")
 
-    lost = server.log.index("log.heads.begin_new")
+    lost = server.log.index("log.heads.create_head")
     assert "rollback" not in server.log[lost : server.log.index("commit")]
     assert not [sql for sql in server.log if "SAVEPOINT" in sql]
 
@@ -136,7 +136,7 @@ async def test_a_save_on_a_cached_base_is_one_update_with_the_epoch(
     assert server.sent() == ["log.heads.allot", *PLACE]
     assert "threads.epoch = :p_epoch" in server.last("log.heads.allot").sql
     assert server.last("log.heads.allot").binds["p_epoch"] == 7
-    assert server.last("log.append.put_row").binds["p_base_seq"] == 1
+    assert server.last("log.append.insert_row").binds["p_base_seq"] == 1
 
 
 async def test_a_stale_epoch_changes_nothing_and_the_save_looks_again(
@@ -180,7 +180,7 @@ async def test_saving_an_id_that_is_there_moves_it_and_inserts_no_name(
     await begun(agent, server, {"text": "word " * 50})
     server.forget()
     server.answer("log.heads.allot", position(2, "one"))
-    server.answer("log.append.move_checkpoint", Answer(touched=1))
+    server.answer("log.append.update_checkpoint", Answer(touched=1))
 
     await agent.save({"text": "word " * 51}, "thread", "one")
 
@@ -191,19 +191,19 @@ async def test_retention_is_kept_in_the_transaction_of_the_save(
     oracle: Database, server: Recorder
 ) -> None:
     agent = Checkpointer(oracle, retention=Retention(keep_last=2))
-    server.answer("log.heads.allot_again", position(9, "eight"))
+    server.answer("log.heads.allot_existing", position(9, "eight"))
 
     await agent.save({"step": 1}, "thread", "nine")
 
-    assert server.log.index("log.append.forget_names") < server.log.index("commit")
-    assert server.last("log.append.forget_names").binds["p_keep"] == 1
+    assert server.log.index("log.append.delete_beyond_retention") < server.log.index("commit")
+    assert server.last("log.append.delete_beyond_retention").binds["p_keep"] == 1
 
 
 async def test_a_unique_violation_elsewhere_is_an_error_and_a_rollback(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.heads.allot_again", position(1))
-    server.answer("log.append.put_row", Answer(error=1))
+    server.answer("log.heads.allot_existing", position(1))
+    server.answer("log.append.insert_row", Answer(error=1))
 
     with pytest.raises(UniqueViolation) as caught:
         await agent.save({"step": 1}, "thread", "one")
@@ -216,19 +216,19 @@ async def test_a_unique_violation_elsewhere_is_an_error_and_a_rollback(
 async def test_a_deadlock_is_repeated_from_the_start(
     agent: Checkpointer, server: Recorder, number: int
 ) -> None:
-    server.answer("log.heads.allot_again", position(1), position(1))
-    server.answer("log.append.put_row", Answer(error=number), Answer())
+    server.answer("log.heads.allot_existing", position(1), position(1))
+    server.answer("log.append.insert_row", Answer(error=number), Answer())
 
     await agent.save({"step": 1}, "thread", "one")
 
-    assert server.sent().count("log.heads.allot_again") == 2
+    assert server.sent().count("log.heads.allot_existing") == 2
     assert server.log.count("commit") == 1
 
 
 async def test_a_refused_statement_is_named_by_its_number_and_shows_no_values(
     agent: Checkpointer, server: Recorder
 ) -> None:
-    server.answer("log.heads.allot_again", Answer(error=12899))
+    server.answer("log.heads.allot_existing", Answer(error=12899))
 
     with pytest.raises(StatementFailed) as caught:
         await agent.save({"step": "secret"}, "thread", "one")
@@ -261,20 +261,20 @@ async def test_a_load_is_one_statement_and_the_pools_rollback(
 
 async def test_deleting_a_checkpoint_locks_first(agent: Checkpointer, server: Recorder) -> None:
     server.answer("log.heads.lock_log", head("two", next_seq=3))
-    server.answer("log.delete.remove_name", Answer([{"seq": 1}]))
-    server.answer("log.delete.remove_unneeded", Answer([{"base_seq": None}]))
+    server.answer("log.delete.delete_checkpoint_row", Answer([{"seq": 1}]))
+    server.answer("log.delete.delete_unneeded_state", Answer([{"base_seq": None}]))
 
     assert await agent.delete("thread", "one") is True
 
     assert server.sent() == [
         "log.heads.lock_log",
-        "log.delete.remove_name",
-        "log.delete.remove_writes",
-        "log.delete.remove_unneeded",
+        "log.delete.delete_checkpoint_row",
+        "log.delete.delete_writes",
+        "log.delete.delete_unneeded_state",
         "log.delete.move_epoch",
     ]
     assert server.last("log.heads.lock_log").sql.endswith("FOR UPDATE")
-    assert server.last("log.delete.move_epoch").binds["p_moved"] == 1
+    assert server.last("log.delete.move_epoch").binds["p_epoch_step"] == 1
 
 
 async def test_deleting_what_is_not_there_changes_nothing(
@@ -286,8 +286,8 @@ async def test_deleting_what_is_not_there_changes_nothing(
 
     assert server.sent() == [
         "log.heads.lock_log",
-        "log.delete.remove_name",
-        "log.dependencies.find_resting",
+        "log.delete.delete_checkpoint_row",
+        "log.dependencies.find_dependent",
     ]
 
 
@@ -298,18 +298,21 @@ async def test_deleting_a_thread_leaves_a_tombstone(agent: Checkpointer, server:
 
     assert server.sent() == [
         "log.heads.lock_thread",
-        "log.delete.empty",
-        "log.delete.empty",
-        "log.delete.bury",
+        "log.delete.delete_rows",
+        "log.delete.delete_rows",
+        "log.delete.leave_tombstones",
     ]
 
 
-SWEPT = ["log.bulk_delete.sweep_listed", "log.bulk_delete.sweep_listed"]  # until a layer is empty
+SWEPT = [
+    "log.bulk_delete.delete_unneeded_states",
+    "log.bulk_delete.delete_unneeded_states",
+]  # until a layer is empty
 PRUNED = [
-    "log.bulk_delete.forget_listed_writes",
-    "log.bulk_delete.forget_listed",
+    "log.bulk_delete.delete_pruned_writes",
+    "log.bulk_delete.delete_pruned_checkpoints",
     *SWEPT,
-    "log.bulk_delete.move_listed",
+    "log.bulk_delete.move_epochs",
 ]
 
 
@@ -325,36 +328,38 @@ def listed(*threads: str) -> Answer:
 
 async def test_pruning_sweeps_what_no_name_leads_to(agent: Checkpointer, server: Recorder) -> None:
     server.answer("log.bulk_delete.list_prunable", prunable("thread"))
-    server.answer("log.bulk_delete.lock_listed", listed("thread"))
-    server.answer("log.bulk_delete.forget_listed", Answer(touched=3))
-    server.answer("log.bulk_delete.sweep_listed", Answer(touched=2))
+    server.answer("log.bulk_delete.lock_batch", listed("thread"))
+    server.answer("log.bulk_delete.delete_pruned_checkpoints", Answer(touched=3))
+    server.answer("log.bulk_delete.delete_unneeded_states", Answer(touched=2))
 
     assert await agent.prune("thread", keep_last=2) == 3
 
     assert server.sent() == [
         "log.bulk_delete.list_prunable",
-        "log.bulk_delete.lock_listed",
+        "log.bulk_delete.lock_batch",
         *PRUNED,
     ]
-    assert server.last("log.bulk_delete.lock_listed").sql.endswith("FOR UPDATE")
-    assert server.last("log.bulk_delete.move_listed").binds["p_moved"] == 1
+    assert server.last("log.bulk_delete.lock_batch").sql.endswith("FOR UPDATE")
+    assert server.last("log.bulk_delete.move_epochs").binds["p_epoch_step"] == 1
 
 
 async def test_pruning_all_passes_over_what_is_locked_and_touches_the_rest_only(
     agent: Checkpointer, server: Recorder
 ) -> None:
     server.answer("log.bulk_delete.list_prunable", prunable("a", "b"))
-    server.answer("log.bulk_delete.lock_listed", listed("a"), listed("b"))
-    server.answer("log.bulk_delete.find_listed", listed("b"))
-    server.answer("log.bulk_delete.forget_listed", Answer(touched=3), Answer(touched=1))
+    server.answer("log.bulk_delete.lock_batch", listed("a"), listed("b"))
+    server.answer("log.bulk_delete.read_batch", listed("b"))
+    server.answer("log.bulk_delete.delete_pruned_checkpoints", Answer(touched=3), Answer(touched=1))
 
     assert await agent.prune(keep_last=2) == 4
 
-    locks = [call for call in server.calls if call.name == "log.bulk_delete.lock_listed"]
+    locks = [call for call in server.calls if call.name == "log.bulk_delete.lock_batch"]
     assert all(call.sql.endswith("FOR UPDATE SKIP LOCKED") for call in locks)
     a, b = (f'["{log_key("acme", thread, "/")}"]' for thread in ("a", "b"))
     assert [call.binds["p_logs"] for call in locks] == [f"[{a},{b}]", f"[{b}]"]
-    forgotten = [call for call in server.calls if call.name == "log.bulk_delete.forget_listed"]
+    forgotten = [
+        call for call in server.calls if call.name == "log.bulk_delete.delete_pruned_checkpoints"
+    ]
     assert [call.binds["p_logs"] for call in forgotten] == [f"[{a}]", f"[{b}]"]
 
 
@@ -363,12 +368,12 @@ async def test_a_list_of_logs_is_a_bind_that_a_query_takes(
 ) -> None:
     names = [f"{number:03}\x00" + "漢" * 200 for number in range(200)]
     server.answer("log.bulk_delete.list_prunable", prunable(*names))
-    batches = (names[at : at + LOGS] for at in range(0, len(names), LOGS))
-    server.answer("log.bulk_delete.lock_listed", *(listed(*batch) for batch in batches))
+    batches = (names[at : at + MAX_LOGS] for at in range(0, len(names), MAX_LOGS))
+    server.answer("log.bulk_delete.lock_batch", *(listed(*batch) for batch in batches))
 
     await agent.prune(keep_last=2)
 
-    lists = [c.binds["p_logs"] for c in server.calls if c.name == "log.bulk_delete.lock_listed"]
+    lists = [c.binds["p_logs"] for c in server.calls if c.name == "log.bulk_delete.lock_batch"]
     assert len(lists) > 1
     assert all(len(value.encode()) <= 4000 for value in lists)
 
@@ -415,7 +420,7 @@ def found(text: str) -> dict[str, Any]:
 
 async def test_what_is_read_is_as_python_had_it(agent: Checkpointer, server: Recorder) -> None:
     row = {name: v for name, v in found("").items() if name in ("thread_id", "namespace", *INFO)}
-    server.answer("checkpoints.listing.read_name", Answer([row]))
+    server.answer("checkpoints.listing.read_checkpoint", Answer([row]))
 
     metadata = await agent.get_metadata("thread", "one")
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memalchemy.search.vectors import METRICS, VectorQuery, check_vector, score
-from memalchemy.statements import Numbers
+from memalchemy.statements import IntegerRange
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_nearer_is_never_worth_less(metric: str, unit: bool, a: float, b: float)
 
 
 def test_only_whole_numbers_of_a_range_are_variants_of_a_statement() -> None:
-    numbers = Numbers(1, 4000, 384)
+    numbers = IntegerRange(1, 4000, 384)
     assert list(numbers) == [384]
     assert 1 in numbers
     assert 4000 in numbers

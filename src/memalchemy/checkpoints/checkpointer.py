@@ -16,7 +16,12 @@ from typing import Any, Literal
 from sqlalchemy import Executable
 
 from memalchemy.checkpoints import diff, erase, export, listing, load, rewrite
-from memalchemy.checkpoints.retention import TOMBSTONE_LIFE, RetentionRun, Watch, retention_binds
+from memalchemy.checkpoints.retention import (
+    TOMBSTONE_LIFE,
+    ProgressCallback,
+    RetentionRun,
+    retention_binds,
+)
 from memalchemy.checkpoints.save import Request, Saver, encode_off_loop, put_writes
 from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH, RADIX, Tip
 from memalchemy.checkpoints.tip_cache import TipCache
@@ -61,8 +66,8 @@ from memalchemy.keys import (
     decode_namespace,
     encode_id,
     encode_namespace,
-    fork_of,
     new_checkpoint_id,
+    new_fork_id,
 )
 from memalchemy.log import (
     Log,
@@ -73,9 +78,9 @@ from memalchemy.log import (
     delete_thread,
     pending_writes,
 )
-from memalchemy.log.listing import ThreadIds, list_below, list_logs_of_thread, logs
-from memalchemy.log.scan import PAGE, ask, scan
-from memalchemy.log.tables import key_range
+from memalchemy.log.listing import ThreadListing, list_logs_below, list_logs_of_thread, read_logs
+from memalchemy.log.scan import PAGE, run_query, scan
+from memalchemy.log.tables import write_key_range
 from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata, kind_of
 from memalchemy.search.text import find_checkpoints
@@ -86,26 +91,31 @@ STATES = 20
 
 
 class Checkpointer:
-    """Keep every state that an agent saves, and give any of them back.
+    """Store every state that an agent saves, with history, branches, search and retention.
 
     A thread's checkpoints are ordered by the position they were saved at, never by a clock. Each
     save is whole or absent. A plain save appends to the newest checkpoint and never conflicts.
 
+        checkpointer = Checkpointer(db, retention=Retention(keep_last=50))
+        await checkpointer.save({"messages": [], "step": 1}, "thread-1")
+        state = await checkpointer.load("thread-1")
+
     Args:
-        db: where to keep them.
+        db: the database.
         namespace: keeps several uses of one thread id apart; deleting a thread deletes them all.
-        state_type: what `load` builds: a pydantic model, or a class with ``from_checkpoint``;
-            without it, `load` returns the stored mapping.
-        index_text: make what each step adds findable with `search`; of an encrypted database, if
-            it may hold readable words. Names of top-level keys: what it adds to these alone.
+        state_type: the class of what `load` returns: a pydantic model, or a class with
+            ``from_checkpoint``; without it, `load` returns the stored mapping.
+        index_text: let `search` find the text that each step adds; in an encrypted database only if
+            it may hold readable words. Names of top-level keys restrict it to these.
         retention: rules that every save keeps, without another round trip.
-        ttl: how long a thread lives after its last save, in seconds or as a timedelta.
-        max_chain_depth: saves between full snapshots, at most.
+        ttl: the lifetime of a thread after its last save, in seconds or as a timedelta.
+        max_chain_depth: the largest number of saves between full snapshots.
         compression_level: zstd's, 1 to 19, for what is larger than 512 KB; what is smaller is
             compressed up to four levels higher.
-        radix: how many saves in a row are each stored as what differs from the one before, 2 to 64.
-            A load of a long thread reads some 5 rows with 2, 7 with 4, and up to 40 with 32, and a
-            history takes a quarter more bytes with 2, and down to half of them with 32.
+        radix: the number of saves in a row that are each stored as the difference from the one
+            before, 2 to 64. A load of a long thread reads some 5 rows with 2, 7 with 4, and up to
+            40 with 32. A history takes a quarter more bytes with 2, and down to half of them with
+            32.
 
     Every method takes ``connection=``, an `AsyncConnection` or `AsyncSession` of the host: the work
     is then part of the host's transaction, sees its own writes, and is gone after a rollback.
@@ -164,7 +174,7 @@ class Checkpointer:
 
     @property
     def capabilities(self) -> CheckpointerCapabilities:
-        """What it can do: everything, but `search` where no word may be stored readable."""
+        """Features of this checkpointer: all, but no `search` where no word may be readable."""
         return CheckpointerCapabilities(
             search=self.db.keyring.is_readable("text"),
             metadata_query=True,
@@ -177,7 +187,7 @@ class Checkpointer:
         )
 
     async def close(self) -> None:
-        """Nothing to do: connections are the database's. Part of the contract."""
+        """Do nothing: the connections are the database's. The contract has this method."""
 
     # --- States -----------------------------------------------------------------------------------
 
@@ -281,14 +291,14 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> Any:
-        """The state of a checkpoint, the newest without an id; ``None`` if there is none.
+        """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
         One round trip. Every call builds new objects. It reads its own writes: not from a replica,
         unless the checkpointer is on ``db.replica()``.
 
         Raises:
-            Corrupt: what is stored does not match its checksum.
-            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
+            Corrupt: the stored state does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of the stored state.
         """
         log = self._log(thread_id)
         _check_optional(checkpoint_id)
@@ -297,7 +307,7 @@ class Checkpointer:
             found = await self.db.run(
                 partial(load.load_chain, self.db.dialect, log, checkpoint_id, now),
                 READ,
-                decode=self._decoding(log),
+                decode=self._decoder(log),
                 connection=connection,
                 event=event,
             )
@@ -314,10 +324,10 @@ class Checkpointer:
     async def diff(
         self, thread_id: str, a: str, b: str, *, connection: HostConnection | None = None
     ) -> Diff:
-        """What changed from checkpoint *a* to *b*, as JSON pointers.
+        """Return the difference between the states of checkpoints *a* and *b*, as JSON pointers.
 
         Raises:
-            NotFound: one of them is not there.
+            NotFound: one of the checkpoints does not exist.
         """
         plain = Checkpointer(self.db, namespace=self.namespace)
         states = []
@@ -331,7 +341,7 @@ class Checkpointer:
     async def _mapping_of(
         self, state: Any, thread_id: str, connection: HostConnection | None
     ) -> tuple[Mapping[str, Any], Fallback | None]:
-        """Give the mapping that `save` stores; a subclass with rules of its own overrides this."""
+        """The mapping that `save` stores; a subclass with rules of its own overrides this."""
         return to_mapping(state)
 
     # --- Listing ----------------------------------------------------------------------------------
@@ -343,17 +353,17 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Whether the checkpoint is there; without an id, whether the thread has any."""
+        """Return whether the checkpoint exists; without an id, whether the thread has any."""
         return await self._info(thread_id, checkpoint_id, connection) is not None
 
     async def list_checkpoints(
         self, thread_id: str, limit: int = 10, *, connection: HostConnection | None = None
     ) -> list[str]:
-        """The ids of the thread's checkpoints, newest first, at most *limit*."""
+        """Return the ids of the thread's checkpoints, newest first, at most *limit*."""
         log, limit = self._log(thread_id), check_limit(limit)
-        statement = listing.list_names(self.db.dialect, before=False)
+        statement = listing.list_checkpoints(self.db.dialect, before=False)
         binds = log.binds() | {"p_limit": limit}
-        rows = await ask(self.db, statement, binds, connection, stale=True)
+        rows = await run_query(self.db, statement, binds, connection, replica_ok=True)
         return [row.checkpoint_id for row in rows]
 
     async def history(
@@ -366,18 +376,18 @@ class Checkpointer:
         order: Literal["position", "id"] = "position",
         connection: HostConnection | None = None,
     ) -> AsyncIterator[CheckpointInfo]:
-        """The thread's checkpoints, newest first; those older than checkpoint *before*, if given.
+        """Yield the thread's checkpoints, newest first; with *before*, only those older than it.
 
         Reads no payload, in pages of 500; a checkpoint deleted meanwhile may be missing.
 
         Args:
             order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
                 for hosts whose ids are in order of time; *before* may be any id then, and a
-                *thread_id* of ``None`` is all threads of the namespace.
-            below: in the namespaces under this one, too; in the order of ids only.
+                *thread_id* of ``None`` stands for all threads of the namespace.
+            below: include the namespaces under this one; in the order of ids only.
 
         Raises:
-            NotFound: in the order of positions, *before* is not there.
+            NotFound: in the order of positions, the checkpoint *before* does not exist.
         """
         left = None if limit is None else check_limit(limit)
         if order not in ("position", "id"):
@@ -407,15 +417,15 @@ class Checkpointer:
         d, binds = self.db.dialect, self._log(thread_id).binds()
         at = None
         if before is not None:
-            at = (await self._needed(thread_id, before, connection)).seq
+            at = (await self._require_info(thread_id, before, connection)).seq
         return scan(
             self.db,
-            lambda after: listing.list_names(d, before=after or at is not None),
+            lambda after: listing.list_checkpoints(d, before=after or at is not None),
             binds | {"p_before": at},
             lambda last: {"p_before": last.seq},
             connection,
             size=PAGE if limit is None else min(limit, PAGE),
-            stale=True,
+            replica_ok=True,
         )
 
     def _by_id(
@@ -430,7 +440,7 @@ class Checkpointer:
             scope = "tenant" if below else "namespace"
         else:
             scope = "thread" if below else "log"
-        binds = self._reaching(below) | {"p_until": before}
+        binds = self._namespace_binds(below) | {"p_until": before}
         if thread_id is not None:
             log = self._log(thread_id)
             binds |= log.binds() | {"k_thread_id": log.thread_id}
@@ -451,9 +461,9 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> dict[str, Any] | None:
-        """What is known of a checkpoint without its state, the newest without an id.
+        """Return a checkpoint without its state, the newest without an id; ``None`` without one.
 
-        Keys: those of `CheckpointInfo`.
+        The keys are the fields of `CheckpointInfo`.
         """
         info = await self._info(thread_id, checkpoint_id, connection)
         return None if info is None else info.as_dict()
@@ -467,10 +477,12 @@ class Checkpointer:
         data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """Checkpoints whose metadata has *value* under *key*, newest first, as `get_metadata`.
+        """Return checkpoints whose metadata has *value* under *key*, newest first.
 
-        Numbers compare as numbers and booleans as booleans. Any key; answered by an index, but on
-        Oracle, which has none over keys that are not known beforehand. With *data* each has its
+        Each is as `get_metadata` gives it.
+
+        Numbers compare as numbers and booleans as booleans. Any key works; an index answers, except
+        on Oracle, which has none over keys that are not known beforehand. With *data* each has its
         state under ``data``, as it is stored: one more read for each.
         """
         ((key, value),) = check_metadata({key: value}).items()
@@ -485,7 +497,7 @@ class Checkpointer:
     async def list_with_metadata(
         self, limit: int = 100, *, connection: HostConnection | None = None
     ) -> list[dict[str, Any]]:
-        """The newest checkpoints over all threads, as `get_metadata`, newest first."""
+        """Return the newest checkpoints of all threads, newest first, as `get_metadata`."""
         return await self._listed(listing.list_newest(self.db.dialect), limit, connection)
 
     async def list_threads(
@@ -496,20 +508,20 @@ class Checkpointer:
         offset: int = 0,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """The ids of threads with a checkpoint, most recently written to first.
+        """Return the ids of threads with a checkpoint, most recently written first.
 
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``. *offset*
-        leaves out as many of the first; a thread that is saved meanwhile moves to the front.
+        skips as many of the first; a thread that is saved meanwhile moves to the front.
         """
-        found = ThreadIds(self.db, self._path, "checkpoints", pattern)
+        found = ThreadListing(self.db, self._path, "checkpoints", pattern)
         limit, offset = check_limit(limit), check_limit(offset, "offset")
         return (await found.first(limit + offset, connection))[offset:]
 
     async def count_threads(
         self, pattern: str = "*", *, connection: HostConnection | None = None
     ) -> int:
-        """How many threads with a checkpoint there are, whose ids match the glob."""
-        found = ThreadIds(self.db, self._path, "checkpoints", pattern)
+        """Count the threads with a checkpoint whose ids match the glob."""
+        found = ThreadListing(self.db, self._path, "checkpoints", pattern)
         return await found.count(connection)
 
     async def list_logs(
@@ -521,13 +533,14 @@ class Checkpointer:
         below: bool = False,
         connection: HostConnection | None = None,
     ) -> list[LogInfo]:
-        """Logs with a checkpoint or an entry, most recently written first, and what each holds.
+        """Return logs with a checkpoint or an entry, most recently written first, at most *limit*.
 
-        Of all threads, those whose whole id matches a glob as in `list_threads`, or one thread. A
-        log is a thread in one namespace: this one's, with *below* also those under it. Under the
-        root lie all: those of frameworks, conversations, event logs.
+        Those of all threads, of threads whose whole id matches a glob as in `list_threads`, or of
+        one thread. A log is a thread in one namespace: this one's, with *below* also those under
+        it. The root has all logs below it: those of frameworks, conversations, event logs.
+        `LogInfo` has the counts and sizes of what a log holds.
         """
-        return await logs(
+        return await read_logs(
             self.db,
             self._path,
             None if thread_id is None else check_thread_id(thread_id),
@@ -540,9 +553,9 @@ class Checkpointer:
     async def namespaces(
         self, thread_id: str, *, connection: HostConnection | None = None
     ) -> list[tuple[str, ...]]:
-        """This namespace and those below it that the thread has a checkpoint in."""
-        binds = self._reaching() | {"k_thread_id": check_thread_id(thread_id)}
-        rows = await ask(self.db, list_below(self.db.dialect), binds, connection)
+        """Return the namespaces, from this one on down, in which the thread has a checkpoint."""
+        binds = self._namespace_binds() | {"k_thread_id": check_thread_id(thread_id)}
+        rows = await run_query(self.db, list_logs_below(self.db.dialect), binds, connection)
         return [
             decode_namespace(row.namespace)
             for row in rows
@@ -552,12 +565,17 @@ class Checkpointer:
     async def get_storage_stats(
         self, thread_id: str, *, connection: HostConnection | None = None
     ) -> dict[str, Any]:
-        """What a thread takes: total_checkpoints, total_size (bytes of every state whole),
-        compressed_size (bytes stored), compression_ratio (total_size over compressed_size, 1.0 if
-        there is nothing), full_checkpoints, delta_checkpoints.
+        """Return the number and sizes of a thread's checkpoints.
+
+        The keys are ``total_checkpoints``; ``total_size``, the bytes of every state whole;
+        ``compressed_size``, the bytes stored; ``compression_ratio``, ``total_size`` over
+        ``compressed_size``, or 1.0 of an empty thread; ``full_checkpoints`` and
+        ``delta_checkpoints``.
         """
         binds = self._log(thread_id).binds()
-        rows = await ask(self.db, listing.measure(self.db.dialect), binds, connection, stale=True)
+        rows = await run_query(
+            self.db, listing.measure_log(self.db.dialect), binds, connection, replica_ok=True
+        )
         count, raw, stored, full = tuple(rows[0])
         return {
             "total_checkpoints": count,
@@ -579,15 +597,15 @@ class Checkpointer:
         data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """Checkpoints whose step added words of *query*, best first.
+        """Return checkpoints whose step added words of *query*, best first.
 
-        As `get_metadata`, with ``score`` (0..1: of the best, the share of the query it holds, rare
-        words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
-        not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
-        operator. A query without words finds nothing. With *below* in the namespaces under this
-        one, too, in one ranking: `Checkpointer(db).search(…, below=True)` finds what any framework
-        has saved. With *data* each has its state under ``data``, as it is stored: one more read for
-        each.
+        Each is as `get_metadata` gives it, with ``score`` (0 to 1: of the best, the share of the
+        query that it holds, rare words counting more; of others, in proportion, by BM25) and
+        ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words are found,
+        and nothing in *query* is an operator. A query without words finds nothing. With *below* the
+        namespaces under this one are included, in one ranking: `Checkpointer(db).search(…,
+        below=True)` finds what any framework has saved. With *data* each has its state under
+        ``data``, as it is stored: one more read for each.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -628,14 +646,14 @@ class Checkpointer:
         among: int | None = 1000,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """Threads whose newest state has *value* under *path*, most recently saved first.
+        """Return threads whose newest state has *value* under *path*, most recently saved first.
 
-        Each as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it is
-        stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
+        Each is as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it
+        is stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
         values are equal as in `memalchemy.filters`. No index serves this: the newest states of the
         *among* threads saved last are read, one read for each, and a thread beyond them is not
-        found; ``among=None`` reads those of all. What is asked often belongs into the metadata of
-        a save, where `query_by_metadata` finds it by an index.
+        found; ``among=None`` reads those of all. A value that is searched for often belongs in the
+        metadata of a save, where `query_by_metadata` finds it by an index.
 
         Raises:
             Corrupt: a stored state that was read does not match its checksum.
@@ -645,7 +663,7 @@ class Checkpointer:
         wanted = Filter.parse({"$value": {_pointer(path): {"$eq": value}}})
         assert wanted is not None
         found: list[dict[str, Any]] = []
-        threads = ThreadIds(self.db, self._path, "checkpoints", "*")
+        threads = ThreadListing(self.db, self._path, "checkpoints", "*")
         with operation("checkpoint.search", tenant=self.db.tenant):
             async with aclosing(threads.pages(connection)) as pages:
                 async for rows in pages:
@@ -668,19 +686,19 @@ class Checkpointer:
     ) -> str:
         """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
 
-        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is
-        cut off to fit). The two share nothing afterwards.
+        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut
+        off to fit). The two share nothing afterwards.
 
         Raises:
-            NotFound: the checkpoint is not there.
-            Conflict: the new thread holds something already.
+            NotFound: the checkpoint does not exist.
+            Conflict: the new thread is not empty.
             ValueError: the new thread is the old one.
         """
         with operation("checkpoint.fork", **self._about(thread_id, checkpoint_id)) as event:
-            info = await self._needed(thread_id, checkpoint_id, connection)
+            info = await self._require_info(thread_id, checkpoint_id, connection)
             target = new_thread_id
             if target is None:
-                target = fork_of(thread_id)
+                target = new_fork_id(thread_id)
             if target == thread_id:
                 raise InvalidArgument("a fork needs a thread id of its own")
             event.checkpoint_id, event.details["to"] = info.checkpoint_id, target
@@ -709,11 +727,12 @@ class Checkpointer:
     ) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
-        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's alone, and with *below* this one's and those under it.
+        All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
+        only the log of this namespace is copied, and with *below* those of this namespace and the
+        ones under it.
 
         Raises:
-            Conflict: the target holds something already; nothing was changed.
+            Conflict: the target is not empty; nothing was changed.
         """
         source, target = self._log(source_thread_id), self._log(dest_thread_id)
         if source == target:
@@ -745,7 +764,9 @@ class Checkpointer:
         made_at: datetime | None = None,
         connection: HostConnection | None = None,
     ) -> None:
-        """Keep what a task wrote for the step after a checkpoint, which may be saved later.
+        """Store the pending writes of a task for the step after a checkpoint.
+
+        The checkpoint may be saved later.
 
         One round trip on PostgreSQL. The writes live as long as their checkpoint.
 
@@ -754,8 +775,9 @@ class Checkpointer:
             indexes: the place of each among the task's writes; 0, 1, …, if not given. Of writes in
                 the same place the first stays, unless a later call is to *overwrite*; in a place
                 below 0 the last.
-            made_at: when the checkpoint came to be. One from after the thread's deletion belongs to
-                its next life: the write is kept, and seen once a checkpoint has begun that.
+            made_at: the time at which the checkpoint was made. If it is after the thread's
+                deletion, the checkpoint belongs to the thread's next life: the write is stored, and
+                seen once a checkpoint has begun that life.
 
         Raises:
             NotSerialisable, TooLarge: a value cannot be stored; nothing was written.
@@ -788,11 +810,13 @@ class Checkpointer:
     async def get_writes(
         self, thread_id: str, checkpoint_id: str, *, connection: HostConnection | None = None
     ) -> list[PendingWrite]:
-        """What was written for the step after a checkpoint, by (task_path, task_id, index)."""
+        """The pending writes for the step after a checkpoint, by (task_path, task_id, index)."""
         log = self._log(thread_id)
         check_name(checkpoint_id, "checkpoint_id")
-        binds = log.binds() | {"p_checkpoint_id": checkpoint_id} | key_range(checkpoint_id)
-        rows = await ask(self.db, pending_writes.read_writes(self.db.dialect), binds, connection)
+        binds = log.binds() | {"p_checkpoint_id": checkpoint_id} | write_key_range(checkpoint_id)
+        rows = await run_query(
+            self.db, pending_writes.read_writes(self.db.dialect), binds, connection
+        )
         return load.decode_writes(rows, self.db.keyring)
 
     async def snapshot(
@@ -803,8 +827,9 @@ class Checkpointer:
         newest_by: str = "position",
         connection: HostConnection | None = None,
     ) -> Snapshot | None:
-        """A checkpoint with its state and its pending writes, in one round trip; ``None`` if it is
-        not there.
+        """Return a checkpoint with its state and pending writes; ``None`` if it does not exist.
+
+        One round trip.
 
         Args:
             newest_by: without a *checkpoint_id*: the last saved (``"position"``), or the one of the
@@ -823,7 +848,7 @@ class Checkpointer:
             made = await self.db.run(
                 partial(load.load_snapshot, d, log, checkpoint_id, newest_by, now),
                 READ,
-                decode=load.decoding_snapshot(log, self.db.keyring, known),
+                decode=load.snapshot_decoder(log, self.db.keyring, known),
                 connection=connection,
                 event=event,
             )
@@ -845,7 +870,7 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> AsyncIterator[Snapshot]:
-        """Some checkpoints as `snapshot` gives them, in this order, without those that are gone.
+        """Yield some checkpoints as `snapshot` returns them, in this order, without missing ones.
 
         Two round trips for each 20.
         """
@@ -856,10 +881,12 @@ class Checkpointer:
             rows: list[Any] = []
             writes: list[Any] = []
             for listed in d.statements.list_batches("p_keys", [(encode_id(one),) for one in some]):
-                rows += await ask(self.db, load.read_states(d), log.binds() | listed, connection)
-            statement = pending_writes.read_writes_listed(d)
-            for listed in pending_writes.listed_ranges(d, some):
-                writes += await ask(self.db, statement, log.binds() | listed, connection)
+                rows += await run_query(
+                    self.db, load.read_states(d), log.binds() | listed, connection
+                )
+            statement = pending_writes.read_writes_of_checkpoints(d)
+            for listed in pending_writes.bind_write_keys(d, some):
+                writes += await run_query(self.db, statement, log.binds() | listed, connection)
             decode = partial(load.decode_snapshots, rows, writes, self.db.keyring)
             found = await off_loop(sum(len(row.payload) for row in rows), decode)
             for one in some:
@@ -869,9 +896,13 @@ class Checkpointer:
                 if snapshot is not None:
                     yield snapshot
 
-    def remembered(self, thread_id: str, checkpoint_id: str, keys: Iterable[str]) -> dict[str, Any]:
-        """Those of *keys* that this process remembers of a checkpoint's state, without asking the
-        database: of the newest of a thread that it has saved or loaded, or of none.
+    def cached_values(
+        self, thread_id: str, checkpoint_id: str, keys: Iterable[str]
+    ) -> dict[str, Any]:
+        """The values of *keys* in a checkpoint's state, as far as this process has them cached.
+
+        It does not ask the database. Only the newest checkpoint of a thread that this process has
+        saved or loaded is cached; of any other the result is empty.
         """
         wanted = check_list(keys, "keys")
         tip = self._cache.get(self._log(thread_id))
@@ -883,16 +914,19 @@ class Checkpointer:
     async def find_runs(
         self, run_ids: Iterable[str], *, connection: HostConnection | None = None
     ) -> dict[tuple[str, tuple[str, ...]], list[str]]:
-        """The checkpoints saved with one of *run_ids*, in this namespace and below it: their ids by
-        thread and namespace.
+        """Return the ids of the checkpoints saved with one of *run_ids*, by thread and namespace.
+
+        Those in this namespace and below it.
         """
         d = self.db.dialect
         found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         given = check_list(run_ids, "run_ids")
         ids = [(encode_id(check_name(one, "run_id")),) for one in given]
         for listed in d.statements.list_batches("p_keys", ids):
-            binds = self._reaching() | listed
-            for row in await ask(self.db, listing.list_runs(d), binds, connection):
+            binds = self._namespace_binds() | listed
+            for row in await run_query(
+                self.db, listing.list_checkpoints_of_runs(d), binds, connection
+            ):
                 log = row.thread_id, decode_namespace(row.namespace)
                 found.setdefault(log, []).append(row.checkpoint_id)
         return found
@@ -909,18 +943,20 @@ class Checkpointer:
         below: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
+        """Delete a checkpoint, or without an id the thread with all its logs.
 
-        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's, with its checkpoints and entries, and with *below* this one's and
-        those under it.
+        Returns whether it existed.
+
+        All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
+        only the log of this namespace is deleted, with its checkpoints and entries, and with
+        *below* those of this namespace and the ones under it.
 
         A checkpoint that another rests on (see `save`) is not deleted before that one.
 
-        A deleted checkpoint's state stays in the database, without a name, while others are stored
-        as differences from it; `rewrite` ends that. The words that it was found by go with it,
-        unless it is *superseded*, a mere step on the way to the next one of the thread: then that
-        one is found by them.
+        A deleted checkpoint's state stays in the database, with no id, while others are stored as
+        differences from it; `rewrite` ends that. A search for its words no longer finds anything,
+        unless it is *superseded*, a mere step on the way to the next one of the thread: then the
+        search finds that one.
 
         Raises:
             Conflict: another checkpoint rests on this one; nothing was deleted.
@@ -946,7 +982,9 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete some checkpoints with their writes, in one transaction; how many were there.
+        """Delete some checkpoints with their pending writes; return their number.
+
+        One transaction.
 
         Those that others rest on (see `Checkpointer.save`) stay.
         """
@@ -973,31 +1011,31 @@ class Checkpointer:
         older_than: Seconds | None = None,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watch | None = None,
+        progress: ProgressCallback | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete checkpoints that every given rule lets go (see `Retention`); how bulk_delete.
+        """Delete the checkpoints that no given rule keeps (see `Retention`); return their number.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
-        thread always stays, and so do states, without a name, that kept ones are built on.
+        thread always stays, and so do states that kept checkpoints are built on.
 
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
-        thread that somebody is saving into is passed over and tried again at the end, for some two
-        seconds; then it is left, and `Progress.busy` says so. One thread, by its name, is waited
-        for. Interrupted, run it again: it goes on where something is left.
+        thread that somebody is saving into is skipped and tried again at the end, for some two
+        seconds; then it is left, and `Progress.busy` says so. A single thread is waited for. An
+        interrupted prune is resumed by running it again.
 
         Args:
-            dry_run: count what would go, exactly, reading only.
+            dry_run: only count what would be deleted, exactly; nothing is written.
             progress: called after every batch.
         """
         rules = Retention(keep_last, keep_every, older_than)
         now = datetime.now(UTC)
         values = retention_binds(rules, now) | {"p_now": now}
-        scope, within = self._scope(thread_id, all_namespaces)
+        scope, scope_binds = self._scope(thread_id, all_namespaces)
         run = RetentionRun(
             self.db,
             self._cache,
-            within,
+            scope_binds,
             values,
             scope=scope,
             which="live",
@@ -1014,16 +1052,16 @@ class Checkpointer:
         *,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watch | None = None,
+        progress: ProgressCallback | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove threads that were not saved for so long, expired threads, and old tombstones.
+        """Remove threads that were not saved for some days, expired threads, and old tombstones.
 
         A log whose thread is in use in a namespace above it stays, as that of a subgraph which
-        remembers by itself. Without *older_than_days* (``None``) only expired threads and old
-        tombstones, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
-        *dry_run* and *progress* are as in `prune`. Returns how many checkpoints and entries went.
-        `memalchemy.space.reclaim` gives the space back.
+        remembers by itself. With ``older_than_days=None`` only expired threads and old tombstones
+        go, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
+        *dry_run* and *progress* are as in `prune`. Returns the number of removed checkpoints and
+        entries. `memalchemy.space.reclaim` gives the space back.
         """
         now = datetime.now(UTC)
         if older_than_days is None:
@@ -1032,12 +1070,12 @@ class Checkpointer:
             cutoff = now - timedelta(days=older_than_days)
         else:
             raise ValueError("older_than_days must not be negative, nor over a thousand years")
-        scope, within = self._scope(None, all_namespaces)
+        scope, scope_binds = self._scope(None, all_namespaces)
         run = RetentionRun(
             self.db,
             self._cache,
-            within,
-            {"p_now": now, "p_cutoff": cutoff, "p_buried": now - TOMBSTONE_LIFE},
+            scope_binds,
+            {"p_now": now, "p_cutoff": cutoff, "p_tombstone_cutoff": now - TOMBSTONE_LIFE},
             scope=scope,
             which="stale",
             wait=False,
@@ -1049,8 +1087,9 @@ class Checkpointer:
     async def rewrite(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """Encode a thread's checkpoints anew, so that nothing of deleted states is left in them.
 
-        One transaction. Returns how many nameless states were dropped. What the database itself
-        keeps (free pages, write-ahead logs, backups) is beyond it.
+        One transaction. Returns the number of states that were dropped because no checkpoint has
+        them. What the database itself keeps (free pages, write-ahead logs, backups) is out of
+        reach.
         """
         log, now = self._log(thread_id), datetime.now(UTC)
         self._cache.drop(log)
@@ -1079,23 +1118,23 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Erase everything of the tenant, of a thread, or of every thread and item with *metadata*.
+        """Erase everything of the tenant, of a thread, or of all threads and items with *metadata*.
 
-        Exactly one of the three; *tenant* is that of this database, named so that nobody erases
-        all of it by leaving something away. All logs and namespaces, expired ones too, leaving no
-        tombstone, and no word of them in a text index. A thread has *metadata* if one of its
+        Give exactly one of the three; *tenant* must be that of this database, so that leaving an
+        argument away never erases everything. It erases all logs and namespaces, expired ones too,
+        and leaves no tombstone, and no word in a text index. A thread has *metadata* if one of its
         checkpoints has each of it, an item of a store if its own metadata has all; its vectors go
-        too. Returns how many checkpoints, entries and items went. `export` with the same argument
-        writes out the same checkpoints and entries.
+        too. Returns the number of erased checkpoints, entries and items. `export` with the same
+        argument writes out the same checkpoints and entries.
 
         In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
         write-ahead log neither; where that could not be done, because somebody was reading, a
         warning is logged that names the command to run. On a server the pages keep dead rows until
-        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are beyond it:
-        see docs/retention.md. Nothing of this is done for a host's *connection*.
+        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are out of
+        reach: see docs/retention.md. Nothing of this is done for a host's *connection*.
 
         Raises:
-            ValueError: *tenant* is another than that of this database.
+            ValueError: *tenant* is not that of this database.
         """
         self._check_selectors(tenant, thread_id, metadata)
         with operation("checkpoint.forget", tenant=self.db.tenant, thread_id=thread_id) as event:
@@ -1122,14 +1161,14 @@ class Checkpointer:
         all_namespaces: bool = True,
         connection: HostConnection | None = None,
     ) -> AsyncIterator[dict[str, Any]]:
-        """Every checkpoint and entry that `forget` would erase, as a JSON object.
+        """Yield every checkpoint and entry that `forget` would erase, as a JSON object.
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
-        ``{"~b": base64}``. Without *all_namespaces* only what is in this one.
+        ``{"~b": base64}``. Without *all_namespaces* only those in this namespace.
 
         Raises:
-            ValueError: *tenant* is another than that of this database.
+            ValueError: *tenant* is not that of this database.
         """
         self._check_selectors(tenant, thread_id, metadata)
         about = {"tenant": self.db.tenant, "thread_id": thread_id}
@@ -1154,17 +1193,18 @@ class Checkpointer:
         progress: Callable[[int], object] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Write what `export` gives into *directory*, one JSON file per checkpoint; how many.
+        """Write the records of `export` into *directory*, one JSON file each; return their number.
 
         Without a selector, everything of the database's tenant. Files are named after thread and
         checkpoint: ``THREAD/CHECKPOINT.json``, and ``THREAD/@NAMESPACE/CHECKPOINT.json`` in a
         namespace; an id that makes no good file name is followed by its SHA-256, so that no two
-        meet. The directory appears when all is in it. *progress* is called with the count so far.
+        collide. The directory appears when it is complete. *progress* is called with the number of
+        files so far.
 
         Raises:
-            Conflict: *directory* is there, and not empty.
-            OSError: it cannot be written.
-            ValueError: *tenant* is another than that of this database.
+            Conflict: *directory* exists and is not empty.
+            OSError: the files cannot be written.
+            ValueError: *tenant* is not that of this database.
         """
         if tenant is None and thread_id is None and metadata is None:
             tenant = self.db.tenant
@@ -1190,15 +1230,15 @@ class Checkpointer:
             "checkpoint_id": checkpoint_id,
         }
 
-    def _reaching(self, below: bool = True) -> dict[str, Any]:
-        """The binds of this namespace, with *below* and all under it."""
+    def _namespace_binds(self, below: bool = True) -> dict[str, Any]:
+        """Return the binds of this namespace, with *below* and all under it."""
         return namespace_binds(self.db.tenant, self._path, below)
 
     def _scope(self, thread_id: str | None, all_namespaces: bool) -> tuple[str, dict[str, Any]]:
-        """The logs that an operation goes through, as `bulk_delete` names them."""
+        """Return the scope of an operation over logs, as `bulk_delete` names it, with its binds."""
         if thread_id is not None:
-            return "thread" if all_namespaces else "log", self._log(thread_id).names()
-        return "tenant" if all_namespaces else "namespace", self._reaching(below=False)
+            return "thread" if all_namespaces else "log", self._log(thread_id).head_binds()
+        return "tenant" if all_namespaces else "namespace", self._namespace_binds(below=False)
 
     def _delete_logs(self, log: Log, scope: str, now: datetime) -> Program[bool]:
         d = self.db.dialect
@@ -1206,7 +1246,7 @@ class Checkpointer:
             return (yield from delete_thread(d, log, now))
         if scope == "own":
             return (yield from delete_log(d, log, now))
-        rows = yield list_below(d), self._reaching() | {"k_thread_id": log.thread_id}
+        rows = yield list_logs_below(d), self._namespace_binds() | {"k_thread_id": log.thread_id}
         there = False
         for row in rows:
             there |= yield from delete_log(d, log._replace(namespace=row.namespace), now)
@@ -1216,8 +1256,8 @@ class Checkpointer:
         d = self.db.dialect
         if scope == "own":
             return (yield from copy_log(d, source, target, now))
-        listed = list_logs_of_thread if scope == "all" else list_below
-        rows = yield listed(d), self._reaching() | {"k_thread_id": source.thread_id}
+        listed = list_logs_of_thread if scope == "all" else list_logs_below
+        rows = yield listed(d), self._namespace_binds() | {"k_thread_id": source.thread_id}
         copied = False
         for path in [row.namespace for row in rows if row.deleted_at is None]:
             from_, to = (log._replace(namespace=path) for log in (source, target))
@@ -1231,17 +1271,18 @@ class Checkpointer:
         _check_optional(checkpoint_id)
         d, binds = self.db.dialect, log.binds()
         if checkpoint_id is None:
-            statement: Executable = listing.list_names(d, before=False)
+            statement: Executable = listing.list_checkpoints(d, before=False)
             binds |= {"p_limit": 1}
         else:
-            statement = listing.read_name(d)
+            statement = listing.read_checkpoint(d)
             binds |= {"p_checkpoint_id": checkpoint_id}
-        rows = await ask(self.db, statement, binds, connection)
+        rows = await run_query(self.db, statement, binds, connection)
         return listing.info(rows[0]) if rows else None
 
-    async def _needed(
+    async def _require_info(
         self, thread_id: str, checkpoint_id: str | None, connection: HostConnection | None
     ) -> CheckpointInfo:
+        """Return a checkpoint; raise `NotFound` if it does not exist."""
         info = await self._info(thread_id, checkpoint_id, connection)
         if info is None:
             raise _missing(thread_id, checkpoint_id)
@@ -1254,14 +1295,14 @@ class Checkpointer:
         connection: HostConnection | None,
         binds: Mapping[str, Any] = {},
     ) -> list[dict[str, Any]]:
-        given = self._reaching(below=False) | {"p_limit": check_limit(limit), **binds}
-        rows = await ask(self.db, statement, given, connection, stale=True)
+        given = self._namespace_binds(below=False) | {"p_limit": check_limit(limit), **binds}
+        rows = await run_query(self.db, statement, given, connection, replica_ok=True)
         return [listing.info(row).as_dict() for row in rows]
 
     async def _newest_if(
         self, wanted: Filter, thread_id: str, connection: HostConnection | None
     ) -> list[dict[str, Any]]:
-        """The newest checkpoint of a thread with its state, if that is as *wanted*."""
+        """The newest checkpoint of a thread with its state, if the state matches *wanted*."""
         newest = await self._state_at(self._log(thread_id), None, connection)
         if newest is None or not wanted.matches(newest[1], {}):
             return []
@@ -1271,7 +1312,7 @@ class Checkpointer:
     async def _with_data(
         self, found: list[dict[str, Any]], connection: HostConnection | None
     ) -> list[dict[str, Any]]:
-        """Checkpoints with their states; one that was deleted meanwhile is left out."""
+        """Add the states to checkpoints, and leave out those that were deleted meanwhile."""
         whole = []
         for one in found:
             path = encode_namespace(one["namespace"])
@@ -1286,12 +1327,12 @@ class Checkpointer:
         return await self.db.run(
             partial(load.load_chain, self.db.dialect, log, checkpoint_id, datetime.now(UTC)),
             READ,
-            decode=self._decoding(log),
+            decode=self._decoder(log),
             connection=connection,
         )
 
-    def _decoding(self, log: Log) -> Any:
-        return load.decoding(log, self.db.keyring, self._cache.get(log))
+    def _decoder(self, log: Log) -> Any:
+        return load.chain_decoder(log, self.db.keyring, self._cache.get(log))
 
     def _check_selectors(
         self, tenant: str | None, thread_id: str | None, metadata: Mapping[str, Any] | None
@@ -1307,13 +1348,13 @@ class Checkpointer:
 
 
 def _missing(thread_id: str, checkpoint_id: str | None) -> NotFound:
-    """The error for a checkpoint that an operation needs."""
+    """Return the error for a checkpoint that an operation needs."""
     what = "any checkpoint" if checkpoint_id is None else f"checkpoint {checkpoint_id!r}"
     return NotFound(f"thread {thread_id!r} does not have {what}")
 
 
 def _check_optional(checkpoint_id: str | None) -> None:
-    """Raise unless *checkpoint_id* is one, or ``None`` for the newest."""
+    """Raise unless *checkpoint_id* is an id, or ``None`` for the newest."""
     if checkpoint_id is not None:
         check_name(checkpoint_id, "checkpoint_id")
 
@@ -1337,7 +1378,7 @@ def _check_indexed(index_text: bool | Iterable[str]) -> bool | frozenset[str]:
 
 
 def _pointer(path: str) -> str:
-    """A JSON pointer to a top-level key, or the one that was given."""
+    """Return *path* if it is a JSON pointer, else the pointer to a top-level key."""
     if not isinstance(path, str):
         raise TypeError(f"path is a key or a JSON pointer, not {type(path).__name__}")
     return path if path.startswith("/") else "/" + path.replace("~", "~0").replace("/", "~1")

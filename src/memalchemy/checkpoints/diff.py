@@ -1,4 +1,4 @@
-"""What differs between two states, as JSON pointers."""
+"""Difference between two states, as JSON pointers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from memalchemy.contracts import Diff, Packed
 
 
 def diff(a: Any, b: Any) -> Diff:
-    """The smallest subtrees that differ, by pointer into *a* (removed) or *b* (added, changed).
+    """Return the smallest subtrees that differ, by pointer into *a* (removed) or *b* (the others).
 
     Dicts compare by key, lists and tuples by index; values of different types differ, so ``1``,
     ``1.0`` and ``True`` are three values. A NaN equals a NaN here. Of values that a framework has
-    packed, what is in them is compared, as far as that can be told.
+    packed, the content is compared, as far as it can be read.
     """
     found = Diff()
     _compare(a, b, "", found)

@@ -1,4 +1,4 @@
-"""Erasing for good: a tenant, a thread, or everything with some metadata."""
+"""Erase for good: a tenant, a thread, or everything with some metadata."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from memalchemy.keys import encode_namespace
 from memalchemy.log import Log, remove_log
 from memalchemy.log.entries import is_entry
 from memalchemy.log.listing import list_logs_of_thread
-from memalchemy.log.scan import ask, scan
+from memalchemy.log.scan import run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.metadata import check_metadata, kind_of
@@ -49,11 +49,11 @@ async def erase(
     connection: HostConnection | None,
     event: Event,
 ) -> int:
-    """Erase what one of the three selects; how many checkpoints, entries and items it was."""
+    """Erase what one of the three selects; return the number of checkpoints, entries and items."""
     d = db.dialect
     if tenant is not None:
         erased = await db.run(
-            lambda: erase_everything(d, tenant), WRITE_ROWS, connection=connection, event=event
+            lambda: erase_tenant(d, tenant), WRITE_ROWS, connection=connection, event=event
         )
         cache.drop_tenant(tenant)
         db.forget_known_keys()
@@ -85,7 +85,7 @@ async def selected_threads(
     metadata: Mapping[str, Any] | None,
     connection: HostConnection | None,
 ) -> list[str]:
-    """The thread, or those with a checkpoint whose metadata has each of *metadata*."""
+    """Return the thread, or those with a checkpoint whose metadata has each of *metadata*."""
     if thread_id is not None:
         return [thread_id]
     d = db.dialect
@@ -93,7 +93,9 @@ async def selected_threads(
     for key, value in check_metadata(metadata).items():
         kind = kind_of(value)
         binds = d.statements.json_equals_binds(key, value, kind) | {"k_tenant": db.tenant}
-        rows = await ask(db, listing.threads_by_metadata(d, kind=kind), binds, connection)
+        rows = await run_query(
+            db, listing.list_threads_by_metadata(d, kind=kind), binds, connection
+        )
         found.append({row.thread_id for row in rows})
     return sorted(set.intersection(*found))
 
@@ -101,7 +103,7 @@ async def selected_threads(
 async def _erase_items_with(
     db: Database, metadata: Mapping[str, Any], connection: HostConnection | None, event: Event
 ) -> int:
-    """Erase the store's items that have *metadata*, until none has."""
+    """Erase the store's items that have *metadata*, until none is left; return their number."""
     erased = 0
     while items := [item async for item in _items_with(db, metadata, connection)]:
         gone = await db.run(
@@ -119,7 +121,7 @@ async def _erase_items_with(
 async def _items_with(
     db: Database, metadata: Mapping[str, Any], connection: HostConnection | None
 ) -> AsyncIterator[dict[str, Any]]:
-    """The binds of `erase_item` for the items that have *metadata*."""
+    """Yield the binds of `erase_item` for the items that have *metadata*."""
     d, tenant, root = db.dialect, db.tenant, encode_namespace(())
     equal = {pointer("", key): {"$eq": value} for key, value in metadata.items()}
     wanted = Filter.parse({"$metadata": equal})
@@ -137,8 +139,8 @@ async def _items_with(
                 yield key | {"p_version": row.version}
 
 
-def _list_items(d: Dialect, narrowed: bool, after: bool) -> Executable:
-    return list_items(d, narrowed=narrowed, after=after)
+def _list_items(dialect: Dialect, narrowed: bool, after: bool) -> Executable:
+    return list_items(dialect, narrowed=narrowed, after=after)
 
 
 # --- Statements and programs ---------------------------------------------------------------------
@@ -154,16 +156,16 @@ _ERASABLE = {
 
 
 @statement(table=tuple(_ERASABLE))
-def erase_tenant(d: Dialect, table: str) -> Executable:
-    """Delete every row of a tenant; of the logs' rows first the entries."""
+def erase_rows_of_tenant(dialect: Dialect, table: str) -> Executable:
+    """Delete every row of a tenant from a table; ``entries`` are a part of ``deltas``."""
     target: Any = _ERASABLE[table]
     gone = delete(target).where(target.c.tenant == bindparam("k_tenant"))
     return gone.where(is_entry()) if table == "entries" else gone
 
 
 @statement()
-def erase_own(d: Dialect) -> Executable:
-    """Delete what memalchemy keeps for itself of a tenant."""
+def erase_internal_items(dialect: Dialect) -> Executable:
+    """Delete the items of a tenant that memalchemy keeps for itself."""
     namespace = ITEMS.c.namespace
     low, high = (bindparam(name, type_=namespace.type) for name in ("p_internal", "p_internal_end"))
     own = and_(namespace >= low, namespace < high)
@@ -171,17 +173,18 @@ def erase_own(d: Dialect) -> Executable:
 
 
 @statement(narrowed=(False, True), after=(False, True))
-def list_items(d: Dialect, narrowed: bool, after: bool) -> Executable | None:
-    """A page of a tenant's items with their metadata, expired ones too, in the order of their keys.
+def list_items(dialect: Dialect, narrowed: bool, after: bool) -> Executable | None:
+    """Select a page of a tenant's items with their metadata, expired ones too, ordered by key.
 
-    *narrowed*: of those only that an index has, by words of their fields; binds `item_scope`.
+    With *narrowed*, only those that an index finds by words of their fields; binds
+    `item_scope_binds`.
     """
-    if narrowed and not d.text.indexes_fields:
+    if narrowed and not dialect.text.indexes_fields:
         return None
     namespace, key = ITEMS.c.namespace, ITEMS.c.key
     query = select(namespace, key, ITEMS.c.version, ITEMS.c.meta).where(in_scope(ITEMS, below=True))
     if narrowed:
-        within = d.text.items_in_scope(below=True)
+        within = dialect.text.items_in_scope(below=True)
         query = query.join(within, and_(within.c.namespace == namespace, within.c.key == key))
     if after:
         path, name = (bindparam(f"p_{c.key}", type_=c.type) for c in (namespace, key))
@@ -191,24 +194,24 @@ def list_items(d: Dialect, narrowed: bool, after: bool) -> Executable | None:
 
 
 @statement()
-def erase_item(d: Dialect) -> Executable:
-    """Delete an item that is as it was seen, and by that its vectors."""
+def erase_item(dialect: Dialect) -> Executable:
+    """Delete an item, and thereby its vectors, if it has the version that was read."""
     version = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
     return delete(ITEMS).where(of_item(ITEMS), version)
 
 
-def erase_items(d: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[int]:
-    """Delete items that are as they were seen; how many were."""
+def erase_items(dialect: Dialect, items: Sequence[Mapping[str, Any]]) -> Program[int]:
+    """Delete items that still have the versions that were read; return their number."""
     erased = 0
     for item in items:
-        erased += (yield erase_item(d), item).touched
-    yield from purge_all(d)
+        erased += (yield erase_item(dialect), item).touched
+    yield from purge_all(dialect)
     return erased
 
 
 @statement()
-def erase_origin(d: Dialect) -> Executable:
-    """Let the forks of a thread no longer name it."""
+def clear_fork_origin(dialect: Dialect) -> Executable:
+    """Remove the name of a thread from the logs that were forked from it."""
     return (
         update(THREADS)
         .where(
@@ -219,22 +222,22 @@ def erase_origin(d: Dialect) -> Executable:
     )
 
 
-def erase_thread(d: Dialect, tenant: str, thread_id: str) -> Program[int]:
-    """Remove all logs of a thread for good, tombstones too: an id can be personal."""
-    yield erase_origin(d), {"k_tenant": tenant, "k_thread_id": thread_id}
-    rows = yield list_logs_of_thread(d), {"k_tenant": tenant, "k_thread_id": thread_id}
+def erase_thread(dialect: Dialect, tenant: str, thread_id: str) -> Program[int]:
+    """Remove all logs of a thread for good, tombstones too: an id can be personal data."""
+    yield clear_fork_origin(dialect), {"k_tenant": tenant, "k_thread_id": thread_id}
+    rows = yield list_logs_of_thread(dialect), {"k_tenant": tenant, "k_thread_id": thread_id}
     erased = 0
     for row in rows:
-        erased += yield from remove_log(d, Log(tenant, thread_id, row.namespace))
-    yield from purge_all(d)
+        erased += yield from remove_log(dialect, Log(tenant, thread_id, row.namespace))
+    yield from purge_all(dialect)
     return erased
 
 
-def erase_everything(d: Dialect, tenant: str) -> Program[int]:
-    """Remove every row of a tenant; how many checkpoints, entries and items it had."""
+def erase_tenant(dialect: Dialect, tenant: str) -> Program[int]:
+    """Remove every row of a tenant; return the number of checkpoints, entries and items."""
     erased = 0
     yield (
-        erase_own(d),
+        erase_internal_items(dialect),
         {
             "k_tenant": tenant,
             "p_internal": INTERNAL_RANGE[0],
@@ -242,8 +245,8 @@ def erase_everything(d: Dialect, tenant: str) -> Program[int]:
         },
     )
     for table in _ERASABLE:
-        gone = yield erase_tenant(d, table=table), {"k_tenant": tenant}
+        gone = yield erase_rows_of_tenant(dialect, table=table), {"k_tenant": tenant}
         if table in ("checkpoints", "entries", "store_items"):
             erased += gone.touched
-    yield from purge_all(d)
+    yield from purge_all(dialect)
     return erased

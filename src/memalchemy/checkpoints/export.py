@@ -1,31 +1,42 @@
-"""Exporting checkpoints and entries as JSON objects, and as a directory of JSON files."""
+"""Export checkpoints and entries as JSON objects, or as a directory of JSON files."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from memalchemy.checkpoints import listing, rewrite
-from memalchemy.checkpoints.json_files import Directory
 from memalchemy.checkpoints.load import load_chain
 from memalchemy.checkpoints.skip_deltas import rebuild_checkpoint
 from memalchemy.codec.payloads import decode_payload
 from memalchemy.codec.values import decode_value, jsonable
 from memalchemy.database import READ, Database, HostConnection
-from memalchemy.keys import decode_namespace
+from memalchemy.errors import Conflict
+from memalchemy.keys import decode_namespace, encode_namespace
 from memalchemy.log import Log
-from memalchemy.log.entries import EVERYTHING, read_entries
+from memalchemy.log.entries import MAX_POSITION, read_entries
 from memalchemy.log.listing import all_threads, list_logs_of_thread
-from memalchemy.log.scan import ask, scan
+from memalchemy.log.scan import run_query, scan
 
 Record = dict[str, Any]
 
 # An expired thread is gone for every reader, but forget erases it, so export writes it out.
 _BEFORE_ANY_EXPIRY = datetime(1970, 1, 1, tzinfo=UTC)
+
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*")
+_UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
+_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
+_LONGEST = 100
 
 
 async def records(
@@ -34,7 +45,7 @@ async def records(
     namespace: str | None,
     connection: HostConnection | None,
 ) -> AsyncIterator[Record]:
-    """Every checkpoint and entry of *threads*, or of all, in one encoded namespace, or in all.
+    """Yield the checkpoints and entries of *threads*, or of all, in one namespace, or in all.
 
     Thread by thread and log by log, the oldest checkpoint first, then the entries in order.
     """
@@ -45,7 +56,7 @@ async def records(
         paths = [namespace]
         if namespace is None:
             binds = {"k_tenant": db.tenant, "k_thread_id": thread_id}
-            logs = await ask(db, list_logs_of_thread(d), binds, connection)
+            logs = await run_query(db, list_logs_of_thread(d), binds, connection)
             paths = [row.namespace for row in logs]
         for path in paths:
             assert path is not None
@@ -60,14 +71,14 @@ async def _checkpoints(
     db: Database, log: Log, connection: HostConnection | None
 ) -> AsyncIterator[Record]:
     d = db.dialect
-    for name in await ask(db, rewrite.list_in_order(d), log.binds(), connection):
+    for name in await run_query(db, rewrite.list_in_order(d), log.binds(), connection):
         tip = await db.run(
             partial(load_chain, d, log, name.checkpoint_id, _BEFORE_ANY_EXPIRY),
             READ,
             connection=connection,
         )
         binds = {"p_checkpoint_id": name.checkpoint_id, "p_now": _BEFORE_ANY_EXPIRY}
-        rows = await ask(db, listing.read_name(d), log.binds() | binds, connection)
+        rows = await run_query(db, listing.read_checkpoint(d), log.binds() | binds, connection)
         if tip is None or not rows:
             continue  # deleted meanwhile
         parts = rebuild_checkpoint(log.thread_id, tip, db.keyring).parts()
@@ -82,7 +93,7 @@ async def _entries(
     db: Database, log: Log, connection: HostConnection | None
 ) -> AsyncIterator[Record]:
     place = {"tenant": log.tenant, "namespace": list(decode_namespace(log.namespace))}
-    binds = {"p_now": _BEFORE_ANY_EXPIRY, "p_after": -1, "p_before": EVERYTHING}
+    binds = {"p_now": _BEFORE_ANY_EXPIRY, "p_after": -1, "p_before": MAX_POSITION}
     pages = scan(
         db,
         lambda _: read_entries(db.dialect, end="first", timed=False),
@@ -109,13 +120,15 @@ async def write_files(
     exported: AsyncIterator[Record],
     progress: Callable[[int], object] | None,
 ) -> int:
-    """Write each record to a file of its own; how many. The directory appears when all is in it.
+    """Write each record to a file of its own; return their number.
+
+    The directory appears when it is complete.
 
     Raises:
-        Conflict: *directory* is there, and not empty.
-        OSError: it cannot be written.
+        Conflict: *directory* exists and is not empty.
+        OSError: the files cannot be written.
     """
-    to, count = Directory(directory), 0
+    to, count = _Directory(directory), 0
     await asyncio.to_thread(to.begin)
     try:
         async for record in exported:
@@ -128,3 +141,84 @@ async def write_files(
         to.abandon()
         raise
     return count
+
+
+# --- Files ---------------------------------------------------------------------------------------
+
+
+def file_name(text: str) -> str:
+    """Return a file's name for an id; no file system takes the names of two ids for the same.
+
+    An id that is plain is its own name. Any other becomes its readable part, ``~`` and its SHA-256:
+    one with upper case too, which some file systems do not tell from lower case.
+    """
+    if len(text) <= _LONGEST and _PLAIN.fullmatch(text) and not _DEVICES.fullmatch(text):
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{_UNFIT.sub('-', text)[:40].strip('-').lower()}~{digest}"
+
+
+def _path_of(record: Mapping[str, Any]) -> Path:
+    """Return the path of a record: ``THREAD/CHECKPOINT.json``, or ``THREAD/@NAMESPACE/…``.
+
+    An entry's file is named ``@`` and its position.
+    """
+    path = Path(file_name(record["thread_id"]))
+    if record["namespace"]:
+        path /= "@" + file_name(encode_namespace(record["namespace"]))
+    name = record.get("checkpoint_id")
+    spelt = f"@{record['position']:012}" if name is None else file_name(name)
+    return path / f"{spelt}.json"
+
+
+class _Directory:
+    """Directory that is written under another name, and renamed when it is complete."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self._path = Path(path)
+        self._part = self._path.with_name(f".{self._path.name}.{os.getpid()}.part")
+
+    def begin(self) -> None:
+        """Create the temporary directory.
+
+        Raises:
+            Conflict: the directory exists and is not empty.
+        """
+        if self._path.exists() and (not self._path.is_dir() or any(self._path.iterdir())):
+            raise Conflict(f"{self._path} is there and is not an empty directory; name a new one")
+        self._part.mkdir(parents=True)
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Write one checkpoint or entry."""
+        file = self._part / _path_of(record)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("xb") as out:
+            out.write(_to_json(record))
+
+    def finish(self) -> None:
+        """Rename the temporary directory."""
+        if self._path.exists():
+            self._path.rmdir()
+        self._part.rename(self._path)
+
+    def abandon(self) -> None:
+        """Delete the temporary directory."""
+        shutil.rmtree(self._part, ignore_errors=True)
+
+
+def _to_json(record: Mapping[str, Any]) -> bytes:
+    """Return a record as indented JSON."""
+
+    def text(ascii: bool) -> str:
+        return json.dumps(record, indent=2, ensure_ascii=ascii, default=_default) + "\n"
+
+    try:
+        return text(False).encode()
+    except UnicodeEncodeError:  # a lone surrogate in an id
+        return text(True).encode()
+
+
+def _default(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(type(value).__name__)

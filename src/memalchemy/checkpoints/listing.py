@@ -1,4 +1,4 @@
-"""Listing checkpoints: names and metadata, without touching a payload."""
+"""List checkpoints with their metadata, without reading a payload."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
     THREADS,
+    constants,
     live,
     of_log,
     same_log,
-    words,
 )
-from memalchemy.statements import beyond, statement
+from memalchemy.statements import after_key, statement
 
 INFO = (
     "checkpoint_id",
@@ -33,7 +33,7 @@ INFO = (
 
 
 def info_columns() -> list[ColumnElement[Any]]:
-    """The columns that make a `CheckpointInfo`; those of ``threads`` have to be joined."""
+    """Return the columns of a `CheckpointInfo`; some are of ``threads``, which must be joined."""
     return [
         THREADS.c.thread_id,
         THREADS.c.namespace,
@@ -41,13 +41,13 @@ def info_columns() -> list[ColumnElement[Any]]:
     ]
 
 
-def of_live_log() -> Any:
-    """Checkpoints with their heads, if these are live; binds ``p_now``."""
+def live_checkpoints() -> Any:
+    """Return checkpoints joined to their heads, if these are live; binds ``p_now``."""
     return CHECKPOINTS.join(THREADS, and_(same_log(THREADS, CHECKPOINTS), live()))
 
 
 def info(row: Any) -> CheckpointInfo:
-    """A row of the statements below as a record."""
+    """Return a row of the statements below as a `CheckpointInfo`."""
     values = dict(zip(("thread_id", "namespace", *INFO), row, strict=False))
     values["metadata"] = values.pop("meta")
     values["namespace"] = decode_namespace(values["namespace"])
@@ -55,11 +55,11 @@ def info(row: Any) -> CheckpointInfo:
 
 
 @statement(before=(True, False))
-def list_names(d: Dialect, before: bool) -> Executable:
-    """The checkpoints of a log, newest first, in pages."""
+def list_checkpoints(dialect: Dialect, before: bool) -> Executable:
+    """Select a page of the checkpoints of a log, newest first."""
     query = (
         select(*info_columns())
-        .select_from(of_live_log())
+        .select_from(live_checkpoints())
         .where(of_log(CHECKPOINTS))
         .order_by(CHECKPOINTS.c.seq.desc())
         .limit(bindparam("p_limit"))
@@ -68,18 +68,19 @@ def list_names(d: Dialect, before: bool) -> Executable:
 
 
 @statement()
-def read_name(d: Dialect) -> Executable:
-    """One checkpoint by its id."""
+def read_checkpoint(dialect: Dialect) -> Executable:
+    """Select one checkpoint by its id."""
     named = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
-    return select(*info_columns()).select_from(of_live_log()).where(of_log(CHECKPOINTS), named)
+    return select(*info_columns()).select_from(live_checkpoints()).where(of_log(CHECKPOINTS), named)
 
 
 @statement()
-def list_newest(d: Dialect) -> Executable:
-    """The newest checkpoints over all threads.
+def list_newest(dialect: Dialect) -> Executable:
+    """Select the newest checkpoints over all threads.
 
-    The newest N are all in the N threads saved last, so of older threads one name is read. When a
-    thread was saved last, its newest checkpoint says: other writes move the thread's own clock.
+    The newest N are all in the N threads saved last, so of older threads one checkpoint is read.
+    The time of a thread's last save is that of its newest checkpoint: other writes move
+    ``updated_at``.
     """
     newest = CHECKPOINTS.alias("newest")
     heads = (
@@ -110,15 +111,15 @@ METADATA_KINDS = ("text", "number", "true", "false", "null", "container")
 
 
 @statement(kind=METADATA_KINDS)
-def list_by_metadata(d: Dialect, kind: str) -> Executable:
-    """Checkpoints whose metadata has a key with a value, newest first."""
+def list_by_metadata(dialect: Dialect, kind: str) -> Executable:
+    """Select checkpoints whose metadata has a key with a value, newest first."""
     return (
         select(*info_columns())
-        .select_from(of_live_log())
+        .select_from(live_checkpoints())
         .where(
             in_namespace(THREADS, below=False),
             _of_tenant(),
-            d.statements.json_equals(CHECKPOINTS, kind),
+            dialect.statements.json_equals(CHECKPOINTS, kind),
         )
         .order_by(CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
         .limit(bindparam("p_limit"))
@@ -126,20 +127,20 @@ def list_by_metadata(d: Dialect, kind: str) -> Executable:
 
 
 @statement(kind=METADATA_KINDS)
-def threads_by_metadata(d: Dialect, kind: str) -> Executable:
-    """Threads, in any namespace, with a checkpoint whose metadata has a key with a value."""
+def list_threads_by_metadata(dialect: Dialect, kind: str) -> Executable:
+    """Select threads, in any namespace, with a checkpoint whose metadata has a key with a value."""
     return (
         select(THREADS.c.thread_id)
         .select_from(CHECKPOINTS.join(THREADS, same_log(THREADS, CHECKPOINTS)))
-        .where(_of_tenant(), d.statements.json_equals(CHECKPOINTS, kind))
+        .where(_of_tenant(), dialect.statements.json_equals(CHECKPOINTS, kind))
         .distinct()
     )
 
 
 @statement()
-def measure(d: Dialect) -> Executable:
-    """Sizes of a log's named checkpoints."""
-    snapshots = case((DELTAS.c.kind.in_(words("snapshot")), 1), else_=0)
+def measure_log(dialect: Dialect) -> Executable:
+    """Select the number and sizes of a log's checkpoints."""
+    snapshots = case((DELTAS.c.kind.in_(constants("snapshot")), 1), else_=0)
     return (
         select(
             func.count(),
@@ -147,18 +148,18 @@ def measure(d: Dialect) -> Executable:
             func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0),
             func.coalesce(func.sum(snapshots), 0),
         )
-        .select_from(of_live_log())
+        .select_from(live_checkpoints())
         .join(DELTAS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
         .where(of_log(CHECKPOINTS))
     )
 
 
 @statement()
-def list_runs(d: Dialect) -> Executable:
-    """The checkpoints that some runs have made below a namespace; binds ``p_keys``, of `lists`."""
-    named = d.statements.rows_from_list("p_keys", ("run_id",))
+def list_checkpoints_of_runs(dialect: Dialect) -> Executable:
+    """Select the checkpoints below a namespace that have one of the run ids ``p_keys`` lists."""
+    named = dialect.statements.rows_from_list("p_keys", ("run_id",))
     # SQLite would rather go through all threads of the tenant.
-    made = d.statements.materialized(
+    made = dialect.statements.materialized(
         select(CHECKPOINTS.c.log_id, CHECKPOINTS.c.checkpoint_id).where(
             _of_tenant(), CHECKPOINTS.c.run_id.in_(select(named.c.run_id))
         ),
@@ -176,8 +177,8 @@ SCOPES = ("log", "thread", "namespace", "tenant")
 
 
 @statement(scope=SCOPES, until=(True, False), after=(True, False))
-def list_by_id(d: Dialect, scope: str, until: bool, after: bool) -> Executable:
-    """Checkpoints by their ids, the highest first, in pages.
+def list_by_id(dialect: Dialect, scope: str, until: bool, after: bool) -> Executable:
+    """Select a page of checkpoints by their ids, the highest first.
 
     Those of a log, of all logs in a namespace, or of the logs of a thread or a tenant in a
     namespace and below it. With *until*, those with a lower id than ``p_until``.
@@ -194,12 +195,12 @@ def list_by_id(d: Dialect, scope: str, until: bool, after: bool) -> Executable:
     if after:
         last = bindparam("p_checkpoint_id", type_=name.type)
         # The same id may be in several logs, as after a copy.
-        others = beyond(d, THREADS, ("thread_id", "namespace"))
+        others = after_key(dialect, THREADS, ("thread_id", "namespace"))
         where.append(or_(name < last, and_(name == last, others)))
     order = (name.desc(), THREADS.c.thread_id, THREADS.c.namespace)
     return (
         select(*info_columns())
-        .select_from(of_live_log())
+        .select_from(live_checkpoints())
         .where(*where)
         .order_by(*order)
         .limit(bindparam("p_limit"))

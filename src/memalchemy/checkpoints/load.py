@@ -1,4 +1,4 @@
-"""Loading states: the rows that a checkpoint is rebuilt from, alone or with its pending writes."""
+"""Load states: the rows that a checkpoint is rebuilt from, alone or with its pending writes."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ from memalchemy.log.tables import (
     DELTAS,
     STATES,
     THREADS,
-    key_range,
+    constants,
     live,
     of_log,
     same_log,
-    words,
+    write_key_range,
 )
 from memalchemy.statements import Program, statement
 
-WRITES_OF_A_STATE = 2
-"""``overwrites`` of a state's row where states and writes are read together: a write has 0, 1 or
-NULL.
+STATE_ROW = 2
+"""``overwrites`` of a state's row, where states and writes are read together.
+
+The row of a pending write has 0, 1 or NULL.
 """
 
 _LINK = ("seq", "base_seq", "depth", "codec", "checksum", "payload")
 
 
-def _position(which: str) -> Any:
-    # One position, as a scalar, so that the planner knows: it starts at one row.
+def _select_position(which: str) -> Any:
+    """Select the position of a checkpoint, as a scalar: so the planner knows it is one row."""
     wanted = CHECKPOINTS.alias("wanted")
     position = select(func.max(wanted.c.seq) if which == "newest" else wanted.c.seq).where(
         of_log(wanted)
@@ -53,9 +54,9 @@ def _position(which: str) -> Any:
     return position.scalar_subquery()
 
 
-def _chain(which: str, *also: Any) -> Any:
-    """The rows of a checkpoint; *also* columns of its name are in each."""
-    start = CHECKPOINTS.c.seq == _position(which)
+def _select_chain(which: str, *also: Any) -> Any:
+    """Select the rows that a checkpoint is rebuilt from, each with the columns *also*."""
+    start = CHECKPOINTS.c.seq == _select_position(which)
     first = (
         select(
             *also,
@@ -85,31 +86,28 @@ def _chain(which: str, *also: Any) -> Any:
 
 
 @statement(which=("newest", "named"))
-def read_chain(d: Dialect, which: str) -> Executable:
-    """The rows of a checkpoint from its snapshot on, with the epoch of its log: one round trip.
+def read_chain(dialect: Dialect, which: str) -> Executable:
+    """Select the rows of a checkpoint from its snapshot on, with the epoch of its log.
 
     The payload rides in the recursion: joined afterwards, PostgreSQL has planned it as a scan of
     the whole log.
     """
-    chain = _chain(which)
+    chain = _select_chain(which)
     return select(chain).order_by(chain.c.seq)
 
 
 def load_chain(
-    d: Dialect, log: Log, checkpoint_id: str | None, now: datetime
+    dialect: Dialect, log: Log, checkpoint_id: str | None, now: datetime
 ) -> Program[Tip | None]:
-    """The rows of a checkpoint (the newest, without an id), in order and complete, as stored.
-
-    ``None`` if there is no such checkpoint.
-    """
+    """Return a checkpoint as stored (the newest, without an id); ``None`` if it does not exist."""
     which = "newest" if checkpoint_id is None else "named"
     values = log.binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
-    rows = yield read_chain(d, which=which), values
-    return _tip(rows) if rows else None
+    rows = yield read_chain(dialect, which=which), values
+    return _to_tip(rows) if rows else None
 
 
-def _tip(rows: Sequence[Any]) -> Tip:
-    """The rows of a chain, snapshot first."""
+def _to_tip(rows: Sequence[Any]) -> Tip:
+    """Return the rows of a chain, snapshot first, as a `Tip` whose states are not decoded."""
     links: list[Link] = []
     expected: int | None = None
     for row in reversed(rows):
@@ -125,27 +123,27 @@ def _tip(rows: Sequence[Any]) -> Tip:
     return Tip(newest.checkpoint_id, newest.epoch, tuple(reversed(links)), newest.raw_size)
 
 
-def decoding(
+def chain_decoder(
     log: Log, keyring: Keyring, known: Tip | None
 ) -> Decode[Tip | None, tuple[Tip, dict[str, Any]] | None]:
-    """Rebuild and decode the chain that `load_chain` read; *known* is what the cache has.
+    """Return the work that rebuilds and decodes what `load_chain` read; *known* is the cached tip.
 
     Raises:
         Corrupt, KeyMissing, NotEncrypted: it cannot be read; the message names the checkpoint.
     """
-    return Decode(lambda tip: decode_tip(log.thread_id, tip, keyring, known), size_of)
+    return Decode(lambda tip: decode_tip(log.thread_id, tip, keyring, known), decoded_size)
 
 
-def size_of(tip: Tip | None) -> int:
-    """How much there is to decode."""
+def decoded_size(tip: Tip | None) -> int:
+    """Return the number of bytes to decode."""
     return 0 if tip is None else tip.raw_size
 
 
 # --- A state with its pending writes -------------------------------------------------------------
 
 
-def _parent_if_there() -> Any:
-    """A checkpoint's parent, if it has not been deleted."""
+def _existing_parent() -> Any:
+    """Select a checkpoint's parent, if it has not been deleted."""
     parent = CHECKPOINTS.alias("parent")
     return (
         select(parent.c.checkpoint_id)
@@ -157,13 +155,13 @@ def _parent_if_there() -> Any:
 
 
 @statement(which=("newest", "named", "highest"))
-def read_snapshot(d: Dialect, which: str) -> Executable:
-    """The rows of a checkpoint, as `read_chain`, and its writes, in one round trip.
+def read_snapshot(dialect: Dialect, which: str) -> Executable:
+    """Select the rows of a checkpoint, as `read_chain`, and its pending writes, in one round trip.
 
-    ``highest`` is the one of the highest id.
+    *which* is the ``newest``, the one ``named``, or the one of the ``highest`` id.
     """
-    chain = _chain(which, _parent_if_there())
-    states = select(chain, literal_column(str(WRITES_OF_A_STATE)).label("overwrites"))
+    chain = _select_chain(which, _existing_parent())
+    states = select(chain, literal_column(str(STATE_ROW)).label("overwrites"))
     key, text = DELTAS.c.entry_key, String()
     low: Any
     high: Any
@@ -174,7 +172,7 @@ def read_snapshot(d: Dialect, which: str) -> Executable:
         name = CHECKPOINTS.alias("name")
         wanted = (
             select(name.c.checkpoint_id)
-            .where(of_log(name), name.c.seq == _position(which))
+            .where(of_log(name), name.c.seq == _select_position(which))
             .scalar_subquery()
         )
         low, high = (
@@ -193,15 +191,15 @@ def read_snapshot(d: Dialect, which: str) -> Executable:
 
 
 class StoredSnapshot(tuple[Tip, str | None, list[Any]]):
-    """A chain as stored, its checkpoint's parent, and the rows of its writes."""
+    """Chain as stored, its checkpoint's parent, and the rows of its pending writes."""
 
     __slots__ = ()
 
 
 def load_snapshot(
-    d: Dialect, log: Log, checkpoint_id: str | None, newest_by: str, now: datetime
+    dialect: Dialect, log: Log, checkpoint_id: str | None, newest_by: str, now: datetime
 ) -> Program[StoredSnapshot | None]:
-    """A checkpoint as stored, with its writes; ``None`` if it is not there.
+    """Return a checkpoint as stored, with its pending writes; ``None`` if it does not exist.
 
     Without a *checkpoint_id* the newest by ``position``, or by ``id``.
     """
@@ -209,20 +207,20 @@ def load_snapshot(
     which = {"position": "newest", "id": "highest"}[newest_by]
     if checkpoint_id is not None:
         which = "named"
-        values |= key_range(checkpoint_id)
-    rows = yield read_snapshot(d, which=which), values
-    states = [row for row in rows if row.overwrites == WRITES_OF_A_STATE]
+        values |= write_key_range(checkpoint_id)
+    rows = yield read_snapshot(dialect, which=which), values
+    states = [row for row in rows if row.overwrites == STATE_ROW]
     if not states:
         return None
     states.sort(key=lambda row: row.seq)
-    writes = [row for row in rows if row.overwrites != WRITES_OF_A_STATE]
-    return StoredSnapshot((_tip(states), states[0].parent_id, writes))
+    writes = [row for row in rows if row.overwrites != STATE_ROW]
+    return StoredSnapshot((_to_tip(states), states[0].parent_id, writes))
 
 
-def decoding_snapshot(
+def snapshot_decoder(
     log: Log, keyring: Keyring, known: Tip | None
 ) -> Decode[StoredSnapshot | None, tuple[Tip, Snapshot] | None]:
-    """Rebuild and decode what `load_snapshot` read; *known* is what the cache has.
+    """Return the work that decodes what `load_snapshot` read; *known* is the cached tip.
 
     Raises:
         Corrupt, KeyMissing, NotEncrypted: it cannot be read; the message names the checkpoint.
@@ -240,7 +238,7 @@ def decoding_snapshot(
 
 
 def decode_writes(rows: Iterable[Any], keyring: Keyring) -> list[PendingWrite]:
-    """The writes of some rows, in the order of (task_path, task_id, index).
+    """Decode the pending writes of some rows; return them by (task_path, task_id, index).
 
     Of writes of one task with one index the first stands, unless a later call was to overwrite;
     below 0 the last.
@@ -261,12 +259,12 @@ def decode_writes(rows: Iterable[Any], keyring: Keyring) -> list[PendingWrite]:
 
 
 @statement()
-def read_states(d: Dialect) -> Executable:
-    """Query all rows that some checkpoints of a log are rebuilt from.
+def read_states(dialect: Dialect) -> Executable:
+    """Select all rows that some checkpoints of a log are rebuilt from.
 
-    Binds ``p_keys``, of `list_batches`.
+    ``p_keys`` lists the checkpoints; see `list_batches`.
     """
-    named = d.statements.rows_from_list("p_keys", ("checkpoint_id",))
+    named = dialect.statements.rows_from_list("p_keys", ("checkpoint_id",))
     first = (
         select(DELTAS.c.seq, DELTAS.c.base_seq)
         .select_from(CHECKPOINTS)
@@ -294,7 +292,7 @@ def read_states(d: Dialect) -> Executable:
         .outerjoin(parent, above)
         .where(
             of_log(DELTAS),
-            DELTAS.c.kind.in_(words(*STATES)),
+            DELTAS.c.kind.in_(constants(*STATES)),
             DELTAS.c.seq.in_(select(needed.c.seq)),
         )
         .order_by(DELTAS.c.seq)
@@ -304,7 +302,7 @@ def read_states(d: Dialect) -> Executable:
 def decode_snapshots(
     rows: Sequence[Any], writes: Sequence[Any], keyring: Keyring
 ) -> dict[str, Snapshot]:
-    """The checkpoints among *rows*, of `read_states`, with their *writes*, by their ids.
+    """Decode the checkpoints among *rows*, of `read_states`, with their *writes*, by id.
 
     Raises:
         Corrupt: a row is missing, changed, or does not fit the others.

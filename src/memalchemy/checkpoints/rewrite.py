@@ -1,4 +1,4 @@
-"""Rewriting a log: every state is encoded anew, so that nothing of deleted states is left in it."""
+"""Rewrite a log: encode every state anew, so that nothing of deleted states is left in it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from memalchemy.checkpoints.skip_deltas import Draft, Tip, encode, rebuild
 from memalchemy.codec.encryption import Keyring
 from memalchemy.dialects import Dialect
 from memalchemy.log import Log, lock_log, sweep_locked
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, binds, of_log
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, column_binds, of_log
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.statements import Program, statement
 
 
 @statement()
-def list_in_order(d: Dialect) -> Executable:
-    """Every checkpoint of a log, oldest first."""
+def list_in_order(dialect: Dialect) -> Executable:
+    """Select every checkpoint of a log, oldest first."""
     return (
         select(CHECKPOINTS.c.checkpoint_id, CHECKPOINTS.c.seq)
         .where(of_log(CHECKPOINTS))
@@ -30,51 +30,51 @@ _REWRITTEN = ("kind", "base_seq", "depth", "codec", "checksum", "radix", "payloa
 
 
 @statement()
-def rewrite_delta(d: Dialect) -> Executable:
-    """Store the same state of the same position in another encoding."""
+def rewrite_delta(dialect: Dialect) -> Executable:
+    """Store the same state at the same position in another encoding."""
     return (
         update(DELTAS)
         .where(of_log(DELTAS), DELTAS.c.seq == bindparam("p_seq"))
-        .values(binds(DELTAS, _REWRITTEN))
+        .values(column_binds(DELTAS, _REWRITTEN))
     )
 
 
 @statement()
-def rewrite_size(d: Dialect) -> Executable:
-    """What a rewritten checkpoint takes now."""
+def rewrite_size(dialect: Dialect) -> Executable:
+    """Set the stored size of a rewritten checkpoint."""
     return (
         update(CHECKPOINTS)
         .where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq == bindparam("p_seq"))
-        .values(binds(CHECKPOINTS, ["stored_size"]))
+        .values(column_binds(CHECKPOINTS, ["stored_size"]))
     )
 
 
 def rewrite_log(
-    d: Dialect, log: Log, now: datetime, *, level: int, max_depth: int, keyring: Keyring
+    dialect: Dialect, log: Log, now: datetime, *, level: int, max_depth: int, keyring: Keyring
 ) -> Program[int]:
-    """Encode every checkpoint anew on checkpoints that still have a name; drop all other states.
+    """Encode every checkpoint of a log anew, and drop all states that no checkpoint has.
 
     Rows change in place and in order: a row that is not rewritten yet builds on the state of its
-    base, which stays the same, not on its bytes. Returns how many states were dropped.
+    base, which stays the same, not on its bytes. Returns the number of dropped states.
     """
-    if not (yield lock_log(d), log.binds()):
+    if not (yield lock_log(dialect), log.binds()):
         return 0  # a log that begins now is not locked
-    names = yield list_in_order(d), log.binds()
+    names = yield list_in_order(dialect), log.binds()
     tip: Tip | None = None
     for name in names:
-        read = yield from load_chain(d, log, name.checkpoint_id, now)
+        read = yield from load_chain(dialect, log, name.checkpoint_id, now)
         if read is None:
             return 0  # the log expired meanwhile
         parts = rebuild(read, keyring).parts()
         draft = encode(parts, tip, level=level, max_depth=max_depth, keyring=keyring)
-        yield from _replace_payload(d, log, name.seq, draft)
+        yield from _replace_payload(dialect, log, name.seq, draft)
         tip = draft.as_tip(name.checkpoint_id, name.seq, 0)
-    dropped = yield from sweep_locked(d, log, now, renamed=True, rewritten=True)
-    yield from purge_all(d)
+    dropped = yield from sweep_locked(dialect, log, now, renamed=True, rewritten=True)
+    yield from purge_all(dialect)
     return dropped
 
 
-def _replace_payload(d: Dialect, log: Log, seq: int, draft: Draft) -> Program[None]:
+def _replace_payload(dialect: Dialect, log: Log, seq: int, draft: Draft) -> Program[None]:
     place = log.binds() | {"p_seq": seq}
     values = place | {
         "p_kind": draft.kind,
@@ -85,5 +85,5 @@ def _replace_payload(d: Dialect, log: Log, seq: int, draft: Draft) -> Program[No
         "p_radix": draft.radix,
         "p_payload": draft.stored.payload,
     }
-    yield rewrite_delta(d), values
-    yield rewrite_size(d), place | {"p_stored_size": len(draft.stored.payload)}
+    yield rewrite_delta(dialect), values
+    yield rewrite_size(dialect), place | {"p_stored_size": len(draft.stored.payload)}

@@ -1,4 +1,4 @@
-"""Saving: encode against the cached base, append, and try again if the base was stale."""
+"""Save a state: encode it against the cached base, append, and retry if the base was outdated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Executable, bindparam, select
 
-from memalchemy.checkpoints.load import load_chain, size_of
+from memalchemy.checkpoints.load import decoded_size, load_chain
 from memalchemy.checkpoints.retention import retention_binds
 from memalchemy.checkpoints.skip_deltas import Draft, Tip, encode, rebuild_checkpoint
 from memalchemy.checkpoints.tip_cache import TipCache
@@ -53,12 +53,12 @@ from memalchemy.log import (
     new_epoch,
     read_head,
     remove_log,
-    second_of,
     sweep,
+    truncate_to_second,
 )
 from memalchemy.log.append import append_write
 from memalchemy.log.copy import read_position
-from memalchemy.log.pending_writes import make_room, new_key
+from memalchemy.log.pending_writes import new_key, remove_expired_log
 from memalchemy.log.tables import CHECKPOINTS, THREADS, of_log, same_log
 from memalchemy.statements import Program, statement
 
@@ -66,14 +66,14 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-TRIES = 20
-WRITE_TRIES = 5
-DELTA_TRIES = 3
+MAX_TRIES = 20
+MAX_WRITE_TRIES = 5
+MAX_DELTA_TRIES = 3
 
 
 @statement()
-def find_saved(d: Dialect) -> Executable:
-    """What a save returned, if it happened: its id with the time that the save was stamped with."""
+def find_saved(dialect: Dialect) -> Executable:
+    """Select the result of a save that happened: its id and its time identify it."""
     return (
         select(CHECKPOINTS.c.seq, THREADS.c.version, THREADS.c.epoch, THREADS.c.previous_id)
         .join(THREADS, same_log(THREADS, CHECKPOINTS))
@@ -87,19 +87,19 @@ def find_saved(d: Dialect) -> Executable:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A state as bytes, with what was learnt about it on the way."""
+    """State as bytes, with facts learnt while encoding it."""
 
     parts: values.Parts
     textual: frozenset[str]
     parent: Comparison | None
-    """It, held against what the cache had for its parent."""
+    """The comparison of the state with the parent that the cache had."""
     waited: bool
-    """Whether others ran while it was encoded: the caller's object may have changed since."""
+    """Other tasks ran while it was encoded: the caller's object may have changed since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Everything a save was asked for, checked."""
+    """Arguments of a save, checked."""
 
     log: Log
     checkpoint_id: str
@@ -108,11 +108,11 @@ class Request:
     metadata: dict[str, Any]
     parent_id: str | None
     lineage: str | Unset | None
-    """The parent to record, wherever it is; the state is appended to the newest."""
+    """The parent to record, even if it does not exist; the state is appended to the newest."""
     run_id: str | None
     expected_parent: str | Unset | None
     rests_on: str | None
-    """The named parent, if the state is incomplete without it; it has to be there then."""
+    """The named parent, if the state is incomplete without it; it must exist then."""
     now: datetime
     occurred_at: datetime
     expires_at: datetime | None
@@ -120,12 +120,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Saver:
-    """Saves requests; the settings are the checkpointer's."""
+    """Saves of one checkpointer, with its settings."""
 
     db: Database
     cache: TipCache
     index_text: bool | frozenset[str]
-    """Whether words are stored; those of some top-level keys alone, if these are named."""
+    """Store search text; a set has the top-level keys whose text alone is stored."""
     retention: Retention | None
     max_chain_depth: int
     compression_level: int
@@ -140,25 +140,25 @@ class Saver:
             NotFound: ``parent_id`` is not a checkpoint of the thread.
         """
         unanswered = False
-        for attempt in range(TRIES):
-            tip = await self._tip(request, connection, event, fresh=attempt > 0)
+        for attempt in range(MAX_TRIES):
+            tip = await self._base_tip(request, connection, event, fresh=attempt > 0)
             size = values.state_size(request.encoded.parts)
-            # The caller's object may change while we wait; what was encoded does not.
+            # The caller's object may change during a wait; what was encoded does not.
             waited = request.encoded.waited or not event.cache_hit or size >= OFF_LOOP_BYTES
             state = None if waited else request.state
             # Others can go on deleting bases; a snapshot needs none.
-            snapshot = attempt >= DELTA_TRIES
+            snapshot = attempt >= MAX_DELTA_TRIES
             draft = await off_loop(size, partial(self._encode, request, state, tip, snapshot))
             position, lost = await self._write(request, *draft, connection, event)
             unanswered = unanswered or lost
             if position is None:
-                position = await self._explain(request, connection, event, unanswered)
+                position = await self._resolve_failure(request, connection, event, unanswered)
             if position is not None:
                 break
         else:
             raise Conflict(
-                f"thread {request.log.thread_id!r} was deleted and saved by others {TRIES} times "
-                "while this save was tried; nothing was written"
+                f"thread {request.log.thread_id!r} was deleted and saved by others "
+                f"{MAX_TRIES} times while this save was tried; nothing was written. Save again."
             )
         stored, _ = draft
         event.payload_bytes, event.state_bytes = len(stored.payload), stored.raw_size
@@ -168,7 +168,7 @@ class Saver:
         if connection is None:
             self.cache.put(request.log, new)
         else:
-            # Whether the host's transaction, or a savepoint in it, holds is not ours to know.
+            # The host's transaction, or a savepoint in it, may still roll back.
             self.cache.drop(request.log)
         replaced = position.previous_id == request.checkpoint_id
         if (
@@ -176,14 +176,16 @@ class Saver:
             and stored.kind == "snapshot"
             and position.seq > 1
         ):
-            # Names went with the save; the rows under them go here, once in many saves.
+            # The save deleted checkpoints; their states are deleted here, once in many saves.
             await self._sweep(request, new, connection)
 
     async def _sweep(
         self, request: Request, newest: Tip, connection: HostConnection | None
     ) -> None:
-        """Remove what the log no longer needs. The save has happened: an error of this is told to
-        the log and to observers, and the next snapshot sweeps again.
+        """Remove what the log no longer needs.
+
+        The save has happened: an error of the sweep is logged and published, and the next snapshot
+        sweeps again.
         """
         log = request.log
         known = {"tenant": log.tenant, "thread_id": log.thread_id}
@@ -199,7 +201,7 @@ class Saver:
             if connection is not None:
                 raise
             _log.warning(
-                "the save was done, but states that retention let go were not removed (%s: %s); "
+                "the save was done, but states beyond its retention were not removed (%s: %s); "
                 "the next snapshot of the thread tries again, and so does memalchemy prune",
                 type(error).__name__,
                 error,
@@ -221,14 +223,14 @@ class Saver:
         connection: HostConnection | None,
         event: Event,
     ) -> tuple[Position | None, bool]:
-        """Append; ``None`` if the log is not as the draft assumes. And whether an answer was lost.
+        """Append the draft; return its position, and whether an answer of the database was lost.
 
-        When the answer is lost, nobody knows whether the save happened. Doing it again could move
-        it behind what others have built on it since, so look for it first: the id together with
-        the time of this very request.
+        The position is ``None`` if the log is not as the draft assumes. When the answer is lost,
+        nobody knows whether the save happened. Doing it again could move it behind what others have
+        built on it since, so look for it first: the id together with the time of this very request.
         """
         log, unanswered = request.log, False
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             try:
                 position = await self._send(request, draft, words, connection, event)
                 return position, unanswered
@@ -239,7 +241,7 @@ class Saver:
                 publish(Event("database.retry", log.tenant, log.thread_id, request.checkpoint_id))
                 try:
                     found = await self.db.run(
-                        partial(_find, self.db.dialect, request), READ, event=event
+                        partial(_find_saved, self.db.dialect, request), READ, event=event
                     )
                 except DatabaseUnreachable as error:
                     raise DatabaseUnreachable(
@@ -256,7 +258,7 @@ class Saver:
                         busy=True,
                     ) from lost.__cause__
         raise DatabaseUnreachable(
-            f"the connection was lost in each of {TRIES} attempts to save", maybe_applied=True
+            f"the connection was lost in each of {MAX_TRIES} attempts to save", maybe_applied=True
         )
 
     async def _send(
@@ -288,20 +290,20 @@ class Saver:
         self, request: Request, draft: Draft, words: str | None
     ) -> BatchedRow[Position | None]:
         """Return the row of a save without conditions, which may share a statement with others."""
-        first = "begin" if draft.base_seq is None else "based"
+        mode = "create" if draft.base_seq is None else "unchanged"
         return BatchedRow(
             self._row(request, draft, words),
             size=len(draft.stored.payload),
-            family=first,
+            family=mode,
             sequence=request.log,
             key=(request.log, request.checkpoint_id),
-            program=partial(append_checkpoints, self.db.dialect, first=first),
+            program=partial(append_checkpoints, self.db.dialect, mode=mode),
         )
 
-    async def _tip(
+    async def _base_tip(
         self, request: Request, connection: HostConnection | None, event: Event, *, fresh: bool
     ) -> Tip | None:
-        """The checkpoint to encode against: the named parent, or the newest there is."""
+        """Return the checkpoint to encode against: the named parent, or the newest."""
         cached = None if fresh or connection is not None else self.cache.get(request.log)
         if cached is not None and request.parent_id in (None, cached.checkpoint_id):
             event.cache_hit = True
@@ -310,7 +312,7 @@ class Saver:
         read = await self.db.run(
             lambda: load_chain(self.db.dialect, request.log, request.parent_id, request.now),
             READ,
-            decode=Decode(partial(self._rebuilt, request.log), size_of),
+            decode=Decode(partial(self._rebuilt, request.log), decoded_size),
             connection=connection,
             event=event,
         )
@@ -352,7 +354,7 @@ class Saver:
         if not isinstance(self.index_text, bool):
             parts = {key: part for key, part in parts.items() if key in self.index_text}
         if state is None:
-            # Of a value in the tagged form the encoding is read, not the value.
+            # Texts of a value in the tagged form are read from its encoding.
             state = values.decode_state(
                 {key: part for key, part in parts.items() if part[:1] != values.TAGGED}
             )
@@ -360,10 +362,10 @@ class Saver:
         return draft, search_text(added)
 
     def _is_newest(self, request: Request) -> bool:
-        """Whether the state rests on what is the newest checkpoint, as far as this process knows.
+        """Return whether the state rests on the newest checkpoint, as far as this process knows.
 
-        The newest is not removed. Whether an earlier one is there has to be looked up under the
-        log's lock: a single statement sees what was there when it began.
+        The newest is not removed. An earlier one has to be looked up under the log's lock: a single
+        statement sees what was there when it began.
         """
         cached = self.cache.get(request.log)
         return cached is not None and cached.checkpoint_id == request.rests_on
@@ -383,13 +385,15 @@ class Saver:
         needs_thread = (
             request.parent_id is not None or request.rests_on is not None or expected == "newest"
         )
-        first = "based" if draft.base_seq is not None else "allot" if needs_thread else "begin"
-        if first == "begin" and expected == "any" and isinstance(request.lineage, str):
+        mode = (
+            "unchanged" if draft.base_seq is not None else "existing" if needs_thread else "create"
+        )
+        if mode == "create" and expected == "any" and isinstance(request.lineage, str):
             expected = "alive"
         return append_checkpoint(
             self.db.dialect,
             self._row(request, draft, words),
-            first=first,
+            mode=mode,
             condition=expected,
             retain=self.retention is not None,
             needs_parent=request.lineage is UNSET or request.rests_on is not None,
@@ -400,9 +404,9 @@ class Saver:
         if request.lineage is not UNSET:
             # Its own id says that it has none: without any it would be given the newest.
             parent_id = request.checkpoint_id if request.lineage is None else request.lineage
-        row = request.log.names() | {
+        row = request.log.head_binds() | {
             "p_now": request.now,
-            "p_active_at": second_of(request.now),
+            "p_active_at": truncate_to_second(request.now),
             "p_count": 1,
             "p_expires_at": request.expires_at,
             "p_epoch": new_epoch() if draft.epoch is None else draft.epoch,
@@ -430,12 +434,12 @@ class Saver:
             row |= retention_binds(self.retention, request.now)
         return row
 
-    async def _explain(
+    async def _resolve_failure(
         self, request: Request, connection: HostConnection | None, event: Event, unanswered: bool
     ) -> Position | None:
-        """Why nothing was appended: raise what the caller must know, or make ready to try again.
+        """Find the reason why nothing was appended: raise it, or prepare another try.
 
-        Returns where it was appended after all, by an attempt that was left *unanswered*.
+        Returns the position if an *unanswered* attempt did append.
         """
         log, expected = request.log, request.expected_parent
         self.cache.drop(log)
@@ -463,7 +467,9 @@ class Saver:
                 if not lost.maybe_applied or connection is not None:
                     raise  # otherwise the next attempt sees whether it is gone
             return None
-        if request.rests_on is not None and not await self._is_there(request, connection, event):
+        if request.rests_on is not None and not await self._parent_exists(
+            request, connection, event
+        ):
             raise NotFound(
                 f"thread {log.thread_id!r} has no checkpoint {request.rests_on!r}, which this "
                 "state rests on; nothing was written. Load a checkpoint that is there, and go on "
@@ -473,7 +479,9 @@ class Saver:
         if expected is UNSET or newest == expected:
             return None
         if unanswered:  # else what is found is another's, of the same id at the same moment
-            found = await self.db.run(partial(_find, self.db.dialect, request), READ, event=event)
+            found = await self.db.run(
+                partial(_find_saved, self.db.dialect, request), READ, event=event
+            )
             if found is not None:
                 return found
         raise Conflict(
@@ -483,10 +491,10 @@ class Saver:
             current=newest,
         )
 
-    async def _is_there(
+    async def _parent_exists(
         self, request: Request, connection: HostConnection | None, event: Event
     ) -> bool:
-        """Whether what the state rests on is a checkpoint of the log."""
+        """Return whether the checkpoint that the state rests on exists."""
         statement = read_position(self.db.dialect)
         values = request.log.binds() | {"p_checkpoint_id": request.rests_on}
 
@@ -497,38 +505,36 @@ class Saver:
 
     async def _head(self, log: Log, connection: HostConnection | None, event: Event) -> Head | None:
         return await self.db.run(
-            lambda: _look(self.db.dialect, log), READ, connection=connection, event=event
+            lambda: _read_head(self.db.dialect, log), READ, connection=connection, event=event
         )
 
 
-def _find(d: Dialect, request: Request) -> Program[Position | None]:
+def _find_saved(dialect: Dialect, request: Request) -> Program[Position | None]:
     values = request.log.binds() | {
         "p_checkpoint_id": request.checkpoint_id,
         "p_created_at": request.now,
     }
-    rows = yield find_saved(d), values
+    rows = yield find_saved(dialect), values
     return Position._make(rows[0]) if rows else None
 
 
-def _look(d: Dialect, log: Log) -> Program[Head | None]:
-    rows = yield read_head(d), log.binds()
+def _read_head(dialect: Dialect, log: Log) -> Program[Head | None]:
+    rows = yield read_head(dialect), log.binds()
     return Head._make(rows[0]) if rows else None
 
 
 async def encode_off_loop(
     state: Mapping[str, Any], fallback: values.Fallback | None, tip: Tip | None
 ) -> Encoded:
-    """`values.encode_state`, its slow half in a thread where that would stop the loop for long.
+    """Do as `values.encode_state`, the slow half in a thread if it would block the loop for long.
 
-    What is encoded is *state* as it is now.
-
-    *tip* is what the cache has for the parent, if anything.
+    *state* is encoded as it is now. *tip* is the cached tip of the parent, if there is one.
     """
     held = None if tip is None else tip.links[-1].parts
     parent = None if held is None else Comparison(held)
 
     def known(key: str, encoded: bytes) -> bool:
-        """Nothing binary was there, and nothing that was added since looks it."""
+        """Return whether the value held nothing binary, and what was added looks like none."""
         assert parent is not None
         assert tip is not None
         return key in tip.textual and not values.may_be_binary(parent.adds(key, encoded))
@@ -562,7 +568,7 @@ async def put_writes(
     connection: HostConnection | None,
     event: Event,
 ) -> None:
-    """Put the writes of a task for the step after a checkpoint; see `Checkpointer.put_writes`."""
+    """Insert the pending writes of a task; see `Checkpointer.put_writes`."""
     task_id, task_path, writes = task
     heavy = values.is_heavy(value for _, _, value in writes)
     if heavy:  # the caller may change them while a thread encodes them
@@ -574,9 +580,9 @@ async def put_writes(
     stored = db.keyring.encrypt(WRITES_CODEC, checksum, payload)
     event.payload_bytes = len(stored.payload)
     now = datetime.now(UTC)
-    row = log.names() | {
+    row = log.head_binds() | {
         "p_now": now,
-        "p_active_at": second_of(now),
+        "p_active_at": truncate_to_second(now),
         "p_count": 1,
         "p_checkpoint_id": None,
         "p_made_at": made_at,
@@ -590,7 +596,7 @@ async def put_writes(
         "p_stored_at": now,
         "p_payload": stored.payload,
     }
-    for left in reversed(range(WRITE_TRIES)):
+    for left in reversed(range(MAX_WRITE_TRIES)):
         try:
             done = await db.run(
                 partial(append_write, db.dialect, row),
@@ -601,11 +607,14 @@ async def put_writes(
         except DatabaseUnreachable as lost:
             if not lost.maybe_applied or connection is not None or not left:
                 raise
-            continue  # its key is refused if it was put after all
+            continue  # if the row was inserted after all, its key is refused now
         except UniqueViolation:
             return
         if done:
             return
         await db.run(
-            partial(make_room, db.dialect, log, row), WRITE, connection=connection, event=event
+            partial(remove_expired_log, db.dialect, log, row),
+            WRITE,
+            connection=connection,
+            event=event,
         )

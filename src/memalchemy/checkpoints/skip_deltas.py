@@ -38,7 +38,7 @@ READ_FACTOR = 2
 
 
 def base_depth(depth: int, radix: int = RADIX) -> int:
-    """The depth of what a row at *depth*, which is not 0, is based on."""
+    """Return the depth of the base of a row at *depth*, which is not 0."""
     weight = 1
     while depth % (weight * radix) == 0:
         weight *= radix
@@ -47,10 +47,10 @@ def base_depth(depth: int, radix: int = RADIX) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One stored row of a chain; ``parts`` is its state, where it is kept decoded.
+    """Stored row of a chain; ``parts`` is its state, where it is kept decoded.
 
     ``checksum`` is always the row's, which a save on it names. ``payload`` and ``codec`` are the
-    row's until `rebuild`, and then what was sealed in it.
+    row's until `rebuild`, and decrypted afterwards.
     """
 
     seq: int
@@ -63,7 +63,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """A checkpoint with the chain of rows that it is rebuilt from, snapshot first."""
+    """Checkpoint with the chain of rows that it is rebuilt from, snapshot first."""
 
     checkpoint_id: str
     epoch: int
@@ -82,7 +82,7 @@ class Tip:
         return self.links[-1].depth
 
     def parts_at(self, index: int) -> Parts:
-        """The state of one link, rebuilt from the nearest earlier one that is decoded."""
+        """Return the state of one link, rebuilt from the nearest earlier one that is decoded."""
         first = index
         while first > 0 and self.links[first].parts is None:
             first -= 1
@@ -93,19 +93,20 @@ class Tip:
         return deltas.apply_deltas(parts, (k.payload for k in self.links[first + 1 : index + 1]))
 
     def parts(self) -> Parts:
-        """The checkpoint's state."""
+        """Return the checkpoint's state."""
         return self.parts_at(len(self.links) - 1)
 
     def held_bytes(self) -> int:
-        """What this takes in memory."""
+        """Return the size of this tip in memory."""
         return sum(
             len(link.payload) + (0 if link.parts is None else state_size(link.parts))
             for link in self.links
         )
 
-    def within(self, room: int) -> tuple[Tip, int]:
-        """The same tip with the oldest decoded states dropped until it takes *room* bytes, and what
-        it takes then.
+    def limit_decoded(self, room: int) -> tuple[Tip, int]:
+        """Drop the oldest decoded states until the tip takes *room* bytes.
+
+        Returns the smaller tip, and its size.
         """
         held = self.held_bytes()
         over = held - room
@@ -123,7 +124,7 @@ class Tip:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An encoded state, ready to be stored; everything but the position it will get."""
+    """Encoded state, ready to be stored; only its position is not known yet."""
 
     kind: str
     base_seq: int | None
@@ -142,7 +143,7 @@ class Draft:
     def as_tip(
         self, checkpoint_id: str, seq: int, epoch: int, textual: frozenset[str] = frozenset()
     ) -> Tip:
-        """What the stored draft is to the next save."""
+        """Return the stored draft as the tip that the next save builds on."""
         link = Link(seq, self.depth, self.payload, self.stored.checksum, self.parts)
         links = (*self.chain, link)
         return Tip(checkpoint_id, epoch, links, self.raw_size, textual)
@@ -158,13 +159,13 @@ def encode(
     compared: deltas.Comparison | None = None,
     radix: int = RADIX,
 ) -> Draft:
-    """Encode a state under *tip*: as a delta, or as a snapshot when one is due; and seal it.
+    """Encode a state under *tip*, as a delta or as a snapshot if one is due, and encrypt it.
 
     *compared* may know already how the state differs from the tip's, or from another.
 
     A snapshot is due at the start, at *max_depth*, when the state has shrunk to half of its base,
-    and when the deltas that a load would read are `READ_FACTOR` times it. So no load reads
-    more than three snapshots' bytes; counting every delta since, read or not, stored a half more.
+    and when the deltas that a load would read are `READ_FACTOR` times it. So no load reads more
+    than three snapshots' bytes; counting every delta since, read or not, stored a half more.
     """
     raw_size = state_size(parts)
     if tip is not None and tip.depth < max_depth:
@@ -233,7 +234,7 @@ def rebuild(tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) -> Tip:
     return replace(tip, links=(*links[:-1], replace(links[-1], parts=parts)))
 
 
-def same_state(tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
+def reuse_if_same(tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
     """*known*, if it is of the very state that was read as *tip*; so it is not rebuilt again.
 
     What was read is held to its checksums all the same.
@@ -250,9 +251,9 @@ def same_state(tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
 
 
 def rebuild_checkpoint(thread_id: str, tip: Tip, keyring: Keyring, known: Tip | None = None) -> Tip:
-    """`rebuild`, of a thread that an error names, with its checkpoint; *known* as `same_state`."""
+    """Do as `rebuild`, or reuse *known*; errors name the thread and the checkpoint."""
     try:
-        return same_state(tip, known, keyring) or rebuild(tip, keyring)
+        return reuse_if_same(tip, known, keyring) or rebuild(tip, keyring)
     except (Corrupt, KeyMissing, NotEncrypted) as error:
         raise about(error, f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}") from error
 
@@ -260,7 +261,7 @@ def rebuild_checkpoint(thread_id: str, tip: Tip, keyring: Keyring, known: Tip | 
 def decode_tip(
     thread_id: str, tip: Tip | None, keyring: Keyring, known: Tip | None
 ) -> tuple[Tip, dict[str, Any]] | None:
-    """A stored checkpoint rebuilt, and its state; ``None`` for none.
+    """Return a stored checkpoint rebuilt, and its state; ``None`` for none.
 
     Raises:
         Corrupt, KeyMissing, NotEncrypted: it cannot be read; the message names the checkpoint.

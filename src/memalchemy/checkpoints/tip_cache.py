@@ -48,7 +48,7 @@ class TipCache:
 
         Of two tips of the same state the cached one has more of its chain decoded.
         """
-        entry = tip.within(self._max_tip_bytes)
+        entry = tip.limit_decoded(self._max_tip_bytes)
 
         def is_as_new(cached: tuple[Tip, int]) -> bool:
             return cached[0].epoch == tip.epoch and cached[0].seq >= tip.seq

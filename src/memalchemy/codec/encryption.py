@@ -128,7 +128,7 @@ class Keyring:
 
     @property
     def encrypts(self) -> bool:
-        """Whether there is a key, so that payloads are encrypted."""
+        """True if there is a key, so that payloads are encrypted."""
         return self._first is not None
 
     @property

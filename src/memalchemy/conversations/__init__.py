@@ -5,7 +5,7 @@ Names are imported when they are first used.
 
 from typing import TYPE_CHECKING
 
-from memalchemy._later import later
+from memalchemy._lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from memalchemy.conversations.conversation import Conversation, ConversationView
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memalchemy.conversations.retained_checkpointer import RetainedCheckpointer
     from memalchemy.conversations.tool_exchange import ToolExchange
 else:
-    __getattr__, __dir__ = later(
+    __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "conversation": ("Conversation", "ConversationView"),

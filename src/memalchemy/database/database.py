@@ -38,14 +38,17 @@ U = TypeVar("U")
 
 
 class Database:
-    """A database that holds an agent's memory.
+    """Database that holds an agent's memory.
+
+        async with Database("sqlite:///agent.db") as db:
+            await Checkpointer(db).save({"messages": []}, "thread-1")
 
     Args:
         url: ``sqlite:///agent.db``, ``sqlite://`` (in memory), ``postgresql://…``, ``oracle://…``,
             or an `AsyncEngine` of the host's, which stays the host's to dispose.
         read_url: a read replica of the database at *url*, as a URL or an `AsyncEngine`; PostgreSQL
             and Oracle. Listings, search and statistics are read from it; see below.
-        tenant: whose memory this is; every row carries it, and no operation crosses it.
+        tenant: the owner of the data; every row carries it, and no operation crosses it.
         schema: the schema that holds the tables (PostgreSQL, Oracle).
         migrate: ``"auto"`` brings a SQLite file to this release's schema on first use and only
             checks a server's; ``"check"`` only ever checks; ``"off"`` does neither. A SQLite
@@ -121,7 +124,7 @@ class Database:
         )
         self._backend = open_(url)
         self._replica = None if read_url is None else Replica(open_(read_url), self._backend)
-        self._reads_stale: Literal["some", "none", "all"] = "some"
+        self._replica_reads: Literal["some", "none", "all"] = "some"
         self._fallback = True
 
     @property
@@ -131,7 +134,7 @@ class Database:
 
     @property
     def keyring(self) -> Keyring:
-        """What seals and opens payloads; without *keys* it leaves them as they are."""
+        """Keys that encrypt and decrypt payloads; without *keys* payloads stay as they are."""
         return self._keyring
 
     @property
@@ -141,39 +144,37 @@ class Database:
 
     @property
     def file_bytes(self) -> int | None:
-        """What a SQLite file takes, with its write-ahead log; ``None`` if this is not a file."""
+        """Size of a SQLite file with its write-ahead log; ``None`` if this is not a file."""
         return self._backend.file_bytes()
 
     @property
     def identity(self) -> object:
-        """What caches key by: the same for every tenant of one `Database`, and another for what is
-        read from a replica.
-        """
+        """Key for caches: the same for all tenants of a `Database`; a replica's is another."""
         return self._backend if self._replica is None or not self.read_only else self._replica
 
     @property
     def read_only(self) -> bool:
-        """Whether it refuses every write, as `replica` gives it."""
-        return self._reads_stale == "all"
+        """True of a `replica`, which refuses every write."""
+        return self._replica_reads == "all"
 
     @property
     def holds_writer(self) -> bool:
-        """Whether an open transaction of the running task holds SQLite's only writer.
+        """True while an open transaction of the running task holds SQLite's only writer.
 
         Every other write of the process waits for its end, so the task must wait for none.
         """
         return self._backend.holds_writer
 
     def for_tenant(self, tenant: str) -> Database:
-        """The same engine and pool, another tenant."""
+        """Return this database for another tenant, with the same engine and pool."""
         other = copy(self)
         other.tenant = check_tenant(tenant)
         return other
 
     def for_scope(self) -> Database:
-        """The same engine and pool, and the tenant of the `memalchemy.tenant_scope` around this.
+        """Return this database for the tenant of the `memalchemy.tenant_scope` around this call.
 
-        It is looked up here, once: what is made of the result stays that tenant's.
+        The tenant is looked up once, here: objects that are made with the result keep it.
 
         Raises:
             LookupError: there is no such scope.
@@ -181,27 +182,27 @@ class Database:
         return self.for_tenant(tenant_of_scope())
 
     def replica(self, *, fallback: bool = True) -> Database:
-        """The same database, read only: every read from the replica, states too, however old.
+        """Return this database read-only: every read is from the replica, however old its data.
 
-        What was saved before may be missing from it. Writes, migrations and transactions are
-        refused with `CapabilityMissing`. With ``fallback=False`` a replica that is away is an
-        error: `DatabaseUnreachable`, or `SchemaOutdated` while it has not got the primary's schema
-        yet; otherwise the primary answers. Without a *read_url* it reads from the database itself,
-        so that code can be the same where there is no replica.
+        Recent writes may be missing from it. Writes, migrations and transactions are refused with
+        `CapabilityMissing`. With ``fallback=False`` an unreachable replica is an error:
+        `DatabaseUnreachable`, or `SchemaOutdated` while it does not have the primary's schema yet;
+        otherwise the primary answers. Without a *read_url* it reads from the database itself, so
+        that code can be the same where there is no replica.
         """
         other = copy(self)
-        other._reads_stale, other._fallback = "all", fallback
+        other._replica_reads, other._fallback = "all", fallback
         return other
 
     def primary(self) -> Database:
-        """The same database, with every read on the primary: it reads its own writes."""
+        """Return this database with every read on the primary: it reads its own writes."""
         other = copy(self)
-        other._reads_stale = "none"
+        other._replica_reads = "none"
         return other
 
     def __repr__(self) -> str:
         copy_ = "" if self._replica is None else f", read_url={self._replica.backend.display!r}"
-        view = {"some": "", "none": ".primary()", "all": ".replica()"}[self._reads_stale]
+        view = {"some": "", "none": ".primary()", "all": ".replica()"}[self._replica_reads]
         return f"Database({self._backend.display!r}{copy_}, tenant={self.tenant!r}){view}"
 
     async def __aenter__(self) -> Database:
@@ -246,7 +247,7 @@ class Database:
         await self._backend.check()
 
     async def current(self) -> str | None:
-        """The schema revision of the database; ``None`` without one. Reads only."""
+        """Return the schema revision of the database; ``None`` without one. Reads only."""
         return await self._backend.current()
 
     async def run_sync(self, job: Callable[[Connection], T]) -> T:
@@ -258,10 +259,10 @@ class Database:
         return await self._backend.run_host_job(job, write=True)
 
     async def health(self) -> dict[str, Any]:
-        """Reachability, server version, schema revision and pool use; raises if unreachable.
+        """Return reachability, server version, schema revision and pool use; raise if unreachable.
 
-        With a replica, the same of it under ``replica``, with ``usable`` and ``error``: a replica
-        that is away does not raise.
+        With a replica, its own are under ``replica``, with ``usable`` and ``error``: a replica that
+        is unreachable does not raise.
         """
         found = await self._backend.health()
         if self._replica is not None:
@@ -269,7 +270,7 @@ class Database:
         return found
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """``async with db.transaction() as tx``: one transaction over several features.
+        """Open one transaction over several features: ``async with db.transaction() as tx``.
 
         *tx* is an `AsyncConnection`; pass it as ``connection=tx``. Commits at the end of the block,
         rolls back on an exception. On SQLite other writers of this process wait meanwhile.
@@ -278,7 +279,7 @@ class Database:
         return self._backend.transaction()
 
     def snapshot(self) -> Any:
-        """``async with db.snapshot() as then``: reads that all see one moment, the first one's.
+        """Open a view of one moment, that of its first read: ``async with db.snapshot() as then``.
 
         *then* is an `AsyncConnection`; pass it as ``connection=then``, to reads only. Writers go on
         meanwhile, and what they write is not seen; on a database in memory they wait.
@@ -292,16 +293,16 @@ class Database:
         force: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
-        """Write a copy of a whole SQLite database, all tenants, into *file*; its size in bytes.
+        """Copy a whole SQLite database, all tenants, into *file*; return its size in bytes.
 
         The copy is the database as of the moment of the call, while any process goes on writing. It
         is checked, it is on disk when this returns, and it appears under its name only when it is
-        complete: a failed or killed backup leaves what was there before. The schema is not looked
-        at, so this also goes before an upgrade. *progress* is called with the pages that are done
-        and those there are, in the event loop.
+        complete: a failed or killed backup leaves an existing file as it was. The schema is not
+        looked at, so a backup is possible before an upgrade. *progress* is called with the number
+        of pages done and of all, in the event loop.
 
         Raises:
-            Conflict: *file* is there, and not *force*; or it is open in another program.
+            Conflict: *file* exists, and not *force*; or it is open in another program.
             CapabilityMissing: not SQLite; the message is the command to run instead.
             Corrupt: the copy does not pass SQLite's own check; it was removed.
             OSError: *file* cannot be written.
@@ -393,11 +394,11 @@ class Database:
         await self._key_registry.check(self._backend, self.tenant, connection)
 
     def forget_known_keys(self) -> None:
-        """Read again, at the next write, which keys a tenant is written with."""
+        """Read the registered keys of a tenant again at the next write."""
         self._key_registry.forget()
 
     def _reads_replica(self, intent: Intent) -> bool:
-        return self.read_only or (intent.replica_ok and self._reads_stale == "some")
+        return self.read_only or (intent.replica_ok and self._replica_reads == "some")
 
     def check_writable(self) -> None:
         """Raise `CapabilityMissing` on a `replica`, before a program finds out."""

@@ -43,7 +43,7 @@ class DirectConnection(abc.ABC):
 
     @property
     def names_schema(self) -> bool:
-        """Whether the texts of statements name a schema."""
+        """True if the texts of statements name a schema."""
         return self._compiled.schema is not None
 
     def register(self) -> None:

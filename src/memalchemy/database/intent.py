@@ -10,7 +10,7 @@ Kind = Literal["read", "read_transaction", "statement", "transaction", "maintena
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What `Database.run` is told about a program. It is checked for each program, on every road.
+    """Kind and needs of a program. `Database.run` checks them for each program, on every road.
 
     Attributes:
         kind: how the program's statements are sent.
@@ -37,7 +37,7 @@ class Intent:
 
     @property
     def writes(self) -> bool:
-        """Whether a program of this kind may change the database."""
+        """True if a program of this kind may change the database."""
         return self.kind not in ("read", "read_transaction")
 
 

@@ -143,12 +143,12 @@ class KeyRegistry:
 _REGISTER = Intent("transaction", repeatable=True)
 
 
-def _check(d: Dialect, keyring: Keyring, tenant: str, *, registers: bool) -> Program[bool]:
+def _check(dialect: Dialect, keyring: Keyring, tenant: str, *, registers: bool) -> Program[bool]:
     """Compare *keyring* with the registry; return whether its first key was not registered.
 
     With *registers* it is registered then.
     """
-    rows = yield read_registered_keys(d, scope="tenant"), {"k_tenant": tenant}
+    rows = yield read_registered_keys(dialect, scope="tenant"), {"k_tenant": tenant}
     registered = {row.key for row in rows}
     if registered and not registered & keyring.ids:
         raise _missing(tenant, sorted(registered), len(keyring.ids))
@@ -156,17 +156,17 @@ def _check(d: Dialect, keyring: Keyring, tenant: str, *, registers: bool) -> Pro
     if first is None or first in registered:
         return False
     if registers:
-        yield from register_key(d, tenant, first)
+        yield from register_key(dialect, tenant, first)
     return True
 
 
-def register_key(d: Dialect, tenant: str, key_id: str) -> Program[None]:
+def register_key(dialect: Dialect, tenant: str, key_id: str) -> Program[None]:
     """Register a key of a tenant, unless it is registered already."""
     binds = {"k_tenant": tenant, "k_key": key_id, "p_now": datetime.now(UTC)}
     try:
-        yield insert_key(d), binds
+        yield insert_key(dialect), binds
     except UniqueViolation:
-        if d.upserts:
+        if dialect.upserts:
             raise
 
 
@@ -237,13 +237,13 @@ def _registered(scope: str) -> Any:
 
 
 @statement(scope=("tenant", "all"))
-def read_registered_keys(d: Dialect, scope: str) -> Executable:
+def read_registered_keys(dialect: Dialect, scope: str) -> Executable:
     """Read the registered keys of a tenant, or of all."""
     return select(ITEMS.c.tenant, ITEMS.c.key).where(_registered(scope))
 
 
 @statement()
-def insert_key(d: Dialect) -> Executable:
+def insert_key(dialect: Dialect) -> Executable:
     """Register a key of a tenant. It may be registered already where the dialect has upserts."""
     now = bindparam("p_now", type_=ITEMS.c.updated_at.type)
     values = {
@@ -258,13 +258,15 @@ def insert_key(d: Dialect) -> Executable:
         "updated_at": now,
         "value": b"\x01",
     }
-    if not d.upserts:
+    if not dialect.upserts:
         return insert(ITEMS).values(values)
-    return d.statements.upsert(ITEMS, values, ("tenant", "namespace", "key"), {"updated_at": now})
+    return dialect.statements.upsert(
+        ITEMS, values, ("tenant", "namespace", "key"), {"updated_at": now}
+    )
 
 
 @statement()
-def delete_key(d: Dialect) -> Executable:
+def delete_key(dialect: Dialect) -> Executable:
     """Remove a key of a tenant from the registry."""
     key = ITEMS.c.key == bindparam("k_key", type_=ITEMS.c.key.type)
     return delete(ITEMS).where(_registered("tenant"), key)

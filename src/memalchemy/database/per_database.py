@@ -5,12 +5,12 @@ from __future__ import annotations
 import weakref
 from typing import Any, TypeVar
 
-from memalchemy import _forks
+from memalchemy import _fork_safe_locks
 from memalchemy.database import Database
 
 T = TypeVar("T")
 
-_lock = _forks.lock()
+_lock = _fork_safe_locks.create_lock()
 _objects: weakref.WeakKeyDictionary[object, dict[type, Any]] = weakref.WeakKeyDictionary()
 
 

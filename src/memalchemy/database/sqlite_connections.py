@@ -137,7 +137,7 @@ class MemoryTransactionConnection:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether it is in a transaction; a closed connection is not."""
+        """True while a transaction is open; false of a closed connection."""
         return self._memory is not None and self._memory.in_transaction
 
     def cursor(self, *args: Any, **kw: Any) -> Any:

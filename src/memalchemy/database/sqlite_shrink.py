@@ -143,12 +143,12 @@ async def _read_pages(db: Database, event: Event) -> Any:
 
 
 @statement()
-def file_pages(d: Dialect) -> Executable | None:
+def file_pages(dialect: Dialect) -> Executable | None:
     """Query for the pages of a file: all, the free ones, their size, and ``auto_vacuum``."""
-    return d.maintenance.step("pages")
+    return dialect.maintenance.step("pages")
 
 
 @statement(what=("incremental", "whole", "give", "patience", "log"))
-def file_step(d: Dialect, what: str) -> Executable | None:
+def file_step(dialect: Dialect, what: str) -> Executable | None:
     """Step of shrinking: auto_vacuum; VACUUM; give pages back; patience; empty the log."""
-    return d.maintenance.step(what)
+    return dialect.maintenance.step(what)

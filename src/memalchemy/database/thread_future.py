@@ -21,7 +21,7 @@ class ThreadFuture(Generic[T]):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the task still waits for it."""
+        """True while the task still waits for the result."""
         return not self.future.cancelled()
 
 

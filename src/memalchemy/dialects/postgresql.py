@@ -427,7 +427,8 @@ class PostgreSQLTextIndexes(TextIndexes):
                 row.c.search_text.is_not(None),
                 _text_vector(row).bool_op("@@")(query),
             ]
-            hit = [found.c.search_text.is_not(None), _text_vector(found).bool_op("@@")(query)]
+            hit: list[ColumnElement[bool]] = [found.c.search_text.is_not(None)]
+            hit.append(_text_vector(found).bool_op("@@")(query))
         else:
             there = [_is_indexed(row.c.meta)]
             hit = [_is_indexed(found.c.meta), found.c.meta.bool_op("@>")(row.c.meta)]

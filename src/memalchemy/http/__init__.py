@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memalchemy._later import later
+from memalchemy._lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from memalchemy.http.client import HTTPCheckpointer
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from memalchemy.http.server._running import serve
     from memalchemy.http.server._tokens import Tokens
 else:
-    __getattr__, __dir__ = later(
+    __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             "client": ("HTTPCheckpointer",),

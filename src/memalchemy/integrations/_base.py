@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, overloa
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from memalchemy import _forks, sync
+from memalchemy import _fork_safe_locks, sync
 from memalchemy.database import Database
 from memalchemy.errors import DriverMissing
 from memalchemy.keys import check_namespace
@@ -48,7 +48,7 @@ _NOT_A_PATH = re.compile(r"[A-Za-z][\w+.-]+[:=]")
 
 _opened: weakref.WeakValueDictionary[object, Database] = weakref.WeakValueDictionary()
 _loops: weakref.WeakKeyDictionary[object, weakref.ref[Loop]] = weakref.WeakKeyDictionary()
-_lock = _forks.lock()
+_lock = _fork_safe_locks.create_lock()
 
 
 class Adapter:

@@ -21,7 +21,15 @@ from memalchemy.log.delete import (
     sweep_locked,
 )
 from memalchemy.log.heads import Head, lock_log, read_head
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, STATES, THREADS, Log, new_epoch, second_of
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    STATES,
+    THREADS,
+    Log,
+    new_epoch,
+    truncate_to_second,
+)
 
 __all__ = [
     "CHECKPOINTS",
@@ -42,7 +50,7 @@ __all__ = [
     "new_epoch",
     "read_head",
     "remove_log",
-    "second_of",
     "sweep",
     "sweep_locked",
+    "truncate_to_second",
 ]

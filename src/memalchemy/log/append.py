@@ -1,8 +1,8 @@
-"""Appending rows to a log, at positions that `memalchemy.log.heads` allots.
+"""Append rows to a log, at positions that `memalchemy.log.heads` allots.
 
 A save is one statement of data-modifying CTEs where the database has them, and three in a
 transaction elsewhere. Saves of many logs, and entries without keys, are one statement where rows
-can be sent as arrays. Payloads are bytes that others made.
+can be sent as arrays. Payloads arrive as bytes: encoding is the caller's work.
 """
 
 from __future__ import annotations
@@ -30,19 +30,24 @@ from sqlalchemy import (
 from memalchemy.contracts import UNSET, Unset
 from memalchemy.dialects import Dialect
 from memalchemy.keys import encode_id
-from memalchemy.log.entries import entries_changed, read_version, remove_entries, standing
+from memalchemy.log.entries import (
+    delete_entries,
+    lock_live_head,
+    mark_entries_changed,
+    read_version,
+)
 from memalchemy.log.heads import (
-    ALLOTTED,
+    ALLOTTED_COLUMNS,
     Allotted,
-    advance,
     allot,
     allot_locked,
-    allotted,
-    begin,
-    born,
-    conflict,
-    moved,
-    revived,
+    allot_positions,
+    moved_values,
+    new_head_values,
+    revived_values,
+    update_head,
+    upsert_head,
+    version_conflict,
 )
 from memalchemy.log.retention import beyond_retention
 from memalchemy.log.tables import (
@@ -51,10 +56,10 @@ from memalchemy.log.tables import (
     NAMES,
     THREADS,
     Log,
-    binds,
+    column_binds,
+    constants,
     of_log,
     row_key,
-    words,
 )
 from memalchemy.statements import Program, statement
 
@@ -64,7 +69,7 @@ ENTRY = (
     "payload",
 )
 WRITE = ("entry_key", "label", "overwrites", "codec", "checksum", "stored_at", "payload")
-"""The columns of a row by what it is of; the others are the same for all, or empty."""
+"""The columns of a row of each kind; the others are the same in all rows, or empty."""
 
 CHECKPOINT_COLUMNS = (
     "rests_on",
@@ -78,7 +83,7 @@ CHECKPOINT_COLUMNS = (
 
 
 class Position(NamedTuple):
-    """The position of a saved checkpoint, and the log as of then."""
+    """Position of a saved checkpoint, and the log's state right after the save."""
 
     seq: int
     version: int
@@ -93,80 +98,94 @@ def _position(head: Allotted) -> Position:
 # --- Rows ----------------------------------------------------------------------------------------
 
 
-_ROWS = {"state": STATE, "entry": ENTRY, "write": WRITE}
+_COLUMNS_BY_KIND = {"state": STATE, "entry": ENTRY, "write": WRITE}
 
 
 def _row_values(of: str) -> dict[str, Any]:
-    values = row_key(DELTAS) | binds(DELTAS, _ROWS[of])
-    return values if of == "state" else values | _constant(of)
+    """Return the values of a row of ``deltas`` to insert, without ``seq``."""
+    values = row_key(DELTAS) | column_binds(DELTAS, _COLUMNS_BY_KIND[of])
+    return values if of == "state" else values | _fixed_values(of)
 
 
-def _constant(kind: str) -> dict[str, Any]:
-    return {"kind": words(kind)[0], "depth": literal_column("0")}
+def _fixed_values(kind: str) -> dict[str, Any]:
+    """Return the columns that are the same in all rows of a kind other than states."""
+    return {"kind": constants(kind)[0], "depth": literal_column("0")}
 
 
 def _checkpoint_values(previous: ColumnElement[Any]) -> dict[str, Any]:
+    """Return the values of a row of ``checkpoints`` to insert, without ``seq`` and ``ordinal``.
+
+    The parent is ``p_parent_id`` if it is given, else *previous*.
+    """
     parent = _unless_itself(
         func.coalesce(bindparam("p_parent_id", type_=CHECKPOINTS.c.parent_id.type), previous)
     )
-    values = row_key(CHECKPOINTS) | binds(CHECKPOINTS, ("checkpoint_id", *CHECKPOINT_COLUMNS))
+    values = row_key(CHECKPOINTS) | column_binds(
+        CHECKPOINTS, ("checkpoint_id", *CHECKPOINT_COLUMNS)
+    )
     return values | {"parent_id": parent}
 
 
 def _unless_itself(parent: ColumnElement[Any]) -> ColumnElement[Any]:
-    """No parent for a checkpoint that is named as its own parent: so a caller asks for none."""
+    """Return *parent*, or NULL if it is ``p_checkpoint_id``: naming itself asks for no parent."""
     own = bindparam("p_checkpoint_id", type_=CHECKPOINTS.c.checkpoint_id.type)
     return func.nullif(parent, own, type_=CHECKPOINTS.c.parent_id.type)
 
 
-def _replacement(seq: Any) -> dict[str, Any]:
-    """An id that is there: the new state, the newest position; its lineage and number stay."""
+def _replacement_values(seq: Any) -> dict[str, Any]:
+    """Return the columns that a save changes in a checkpoint whose id exists already.
+
+    The state and the position are new. The parent and the ordinal stay, unless a parent is given.
+    """
     named = _unless_itself(
         func.coalesce(
             bindparam("p_parent_id", type_=CHECKPOINTS.c.parent_id.type), CHECKPOINTS.c.parent_id
         )
     )
-    return binds(CHECKPOINTS, CHECKPOINT_COLUMNS) | {"parent_id": named, "seq": seq}
+    return column_binds(CHECKPOINTS, CHECKPOINT_COLUMNS) | {"parent_id": named, "seq": seq}
 
 
-@statement(of=tuple(_ROWS))
-def put_row(d: Dialect, of: str) -> Executable:
+@statement(of=tuple(_COLUMNS_BY_KIND))
+def insert_row(dialect: Dialect, of: str) -> Executable:
     """Insert a row of the log at the allotted position."""
-    return insert(DELTAS).values(_row_values(of) | binds(DELTAS, ["seq"]))
+    return insert(DELTAS).values(_row_values(of) | column_binds(DELTAS, ["seq"]))
 
 
 @statement()
-def put_checkpoint(d: Dialect) -> Executable | None:
-    """Name the allotted position; an id that is there moves to it."""
-    if not d.upserts:
+def upsert_checkpoint(dialect: Dialect) -> Executable | None:
+    """Insert a checkpoint at the allotted position, or move the one of that id there."""
+    if not dialect.upserts:
         return None
     seq = bindparam("p_seq", type_=CHECKPOINTS.c.seq.type)
     previous = bindparam("p_previous_id", type_=CHECKPOINTS.c.parent_id.type)
-    values = _checkpoint_values(previous) | binds(CHECKPOINTS, ["ordinal"]) | {"seq": seq}
-    return d.statements.upsert(CHECKPOINTS, values, ("log_id", "checkpoint_id"), _replacement(seq))
+    values = _checkpoint_values(previous) | column_binds(CHECKPOINTS, ["ordinal"]) | {"seq": seq}
+    return dialect.statements.upsert(
+        CHECKPOINTS, values, ("log_id", "checkpoint_id"), _replacement_values(seq)
+    )
 
 
 @statement()
-def move_checkpoint(d: Dialect) -> Executable | None:
-    """`put_checkpoint` without an upsert, first half."""
-    if d.upserts:
+def update_checkpoint(dialect: Dialect) -> Executable | None:
+    """Move an existing checkpoint: the first half of `upsert_checkpoint` without an upsert."""
+    if dialect.upserts:
         return None
     same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
     seq = bindparam("p_seq", type_=CHECKPOINTS.c.seq.type)
-    return update(CHECKPOINTS).where(of_log(CHECKPOINTS), same).values(_replacement(seq))
+    return update(CHECKPOINTS).where(of_log(CHECKPOINTS), same).values(_replacement_values(seq))
 
 
 @statement()
-def new_checkpoint(d: Dialect) -> Executable | None:
-    """`put_checkpoint` without an upsert, second half."""
-    if d.upserts:
+def insert_checkpoint(dialect: Dialect) -> Executable | None:
+    """Insert a new checkpoint: the second half of `upsert_checkpoint` without an upsert."""
+    if dialect.upserts:
         return None
     previous = bindparam("p_previous_id", type_=CHECKPOINTS.c.parent_id.type)
-    placed = binds(CHECKPOINTS, ["seq", "ordinal"])
+    placed = column_binds(CHECKPOINTS, ["seq", "ordinal"])
     return insert(CHECKPOINTS).values(_checkpoint_values(previous) | placed)
 
 
 def _select(values: Mapping[str, ColumnElement[Any]], source: FromClause) -> Select[Any]:
+    """Select *values* from *source*, each under its name."""
     return select(*(value.label(name) for name, value in values.items())).select_from(source)
 
 
@@ -174,80 +193,89 @@ def _select(values: Mapping[str, ColumnElement[Any]], source: FromClause) -> Sel
 
 
 @statement()
-def forget_names(d: Dialect) -> Executable:
-    """Remove the names that retention lets go; their rows stay until a sweep."""
-    return delete(CHECKPOINTS).where(beyond_retention(d))
+def delete_beyond_retention(dialect: Dialect) -> Executable:
+    """Delete the checkpoints that retention does not keep; their states stay until a sweep."""
+    return delete(CHECKPOINTS).where(beyond_retention(dialect))
 
 
 @statement(
-    first=("allot", "based", "begin"),
+    mode=("existing", "unchanged", "create"),
     condition=("any", "none", "newest", "alive"),
     parent=(True, False),
     retain=(True, False),
 )
-def save(d: Dialect, first: str, condition: str, parent: bool, retain: bool) -> Executable | None:
-    """A whole save in one statement: allot, insert the row, name it, and keep retention."""
-    if not d.single_statement_save or (first == "begin" and (condition == "newest" or parent)):
+def save_checkpoint(
+    dialect: Dialect, mode: str, condition: str, parent: bool, retain: bool
+) -> Executable | None:
+    """Save a checkpoint in one statement: allot, insert state and checkpoint, keep retention."""
+    if not dialect.single_statement_save or (
+        mode == "create" and (condition == "newest" or parent)
+    ):
         return None
-    if condition == "alive" and first != "begin":
-        return None  # it has to be there anyway
-    if first == "begin":
-        head = begin(d, "checkpoint", condition).cte("head")
+    if condition == "alive" and mode != "create":
+        return None  # the other modes require a live log anyway
+    if mode == "create":
+        head = upsert_head(dialect, "checkpoint", condition).cte("head")
     else:
-        head = advance("checkpoint", condition, based=first == "based", parent=parent).cte("head")
+        head = update_head("checkpoint", condition, based=mode == "unchanged", parent=parent).cte(
+            "head"
+        )
     seq = head.c.next_seq - literal_column("1")
     rows = _row_values("state") | {"seq": seq}
     named = _checkpoint_values(head.c.previous_id)
     named |= {"seq": seq, "ordinal": head.c.last_ordinal}
     delta = (
         insert(DELTAS)
-        .from_select(list(rows), d.text.limit_pending(_select(rows, head)))
+        .from_select(list(rows), dialect.text.limit_pending(_select(rows, head)))
         .cte("delta")
     )
-    name = d.statements.upsert(
+    name = dialect.statements.upsert(
         CHECKPOINTS,
         named,
         ("log_id", "checkpoint_id"),
-        _replacement(d.statements.excluded(CHECKPOINTS, "seq")),
+        _replacement_values(dialect.statements.excluded(CHECKPOINTS, "seq")),
         source=_select(named, head),
     ).cte("name")
     ctes = [delta, name]
     if retain:
-        # Its snapshot is older than the lock: at worst a name goes with the next save instead.
+        # Its snapshot is older than the lock: at worst a checkpoint goes at the next save.
         there = select(head.c.next_seq).exists()
-        ctes.append(delete(CHECKPOINTS).where(beyond_retention(d), there).cte("retained"))
+        ctes.append(delete(CHECKPOINTS).where(beyond_retention(dialect), there).cte("retained"))
     return select(*(head.c[name] for name in Allotted._fields)).add_cte(*ctes)
 
 
 def append_checkpoint(
-    d: Dialect,
+    dialect: Dialect,
     values: Mapping[str, Any],
     *,
-    first: str,
+    mode: str,
     condition: str,
     retain: bool,
     needs_parent: bool = True,
 ) -> Program[Position | None]:
-    """Save a checkpoint. *first*: ``begin`` makes the log if need be, ``allot`` wants it there,
-    ``based`` also wants its epoch unchanged; a parent that is named must be there if
-    *needs_parent*.
+    """Save a checkpoint; return ``None``, and change nothing, if the log is not as required.
 
-    Returns ``None`` if the log is not as wanted; nothing was changed then.
+    Args:
+        mode: ``create`` makes the log if it does not exist; ``existing`` requires the log;
+            ``unchanged`` also requires its epoch and the base to be those that were read.
+        condition: see `memalchemy.log.heads.CONDITIONS`.
+        retain: delete the checkpoints that retention does not keep.
+        needs_parent: require the parent, if one is named, to exist.
     """
     parent = needs_parent and values["p_parent_id"] is not None
-    if d.single_statement_save:
-        variant = {"first": first, "condition": condition, "parent": parent, "retain": retain}
-        rows = yield save(d, **variant), values
+    if dialect.single_statement_save:
+        variant = {"mode": mode, "condition": condition, "parent": parent, "retain": retain}
+        rows = yield save_checkpoint(dialect, **variant), values
         return _position(Allotted._make(rows[0])) if rows else None
-    if first == "begin":
-        head = yield from allotted(d, "checkpoint", values, condition)
+    if mode == "create":
+        head = yield from allot_positions(dialect, "checkpoint", values, condition)
     else:
         found = yield (
             allot(
-                d,
+                dialect,
                 purpose="checkpoint",
                 condition=condition,
-                based=first == "based",
+                based=mode == "unchanged",
                 parent=parent,
             ),
             values,
@@ -261,28 +289,38 @@ def append_checkpoint(
         "p_previous_id": position.previous_id,
         "p_ordinal": head.last_ordinal,
     }
-    yield put_row(d, of="state"), placed
-    if d.upserts:
-        yield put_checkpoint(d), placed
+    yield insert_row(dialect, of="state"), placed
+    if dialect.upserts:
+        yield upsert_checkpoint(dialect), placed
     else:
-        moved_ = yield move_checkpoint(d), placed
-        if not moved_.touched:
-            yield new_checkpoint(d), placed
+        replaced = yield update_checkpoint(dialect), placed
+        if not replaced.touched:
+            yield insert_checkpoint(dialect), placed
     if retain:
-        yield forget_names(d), placed
+        yield delete_beyond_retention(dialect), placed
     return position
 
 
 # --- Checkpoints of many logs --------------------------------------------------------------------
 
-_ROW: tuple[str, ...] = (
+_ROW_COLUMNS: tuple[str, ...] = (
     *("log_id", "tenant", "checkpoint_id", "parent_id", "back", "base_checksum"),
     *dict.fromkeys((*STATE, *CHECKPOINT_COLUMNS)),
 )
-_LOG = ("log_id", *NAMES, "epoch", "count", "checkpoint_id", "now", "active_at", "expires_at")
+_HEAD_COLUMNS = (
+    "log_id",
+    *NAMES,
+    "epoch",
+    "count",
+    "checkpoint_id",
+    "now",
+    "active_at",
+    "expires_at",
+)
 
 
-def _types(columns: Iterable[str]) -> dict[str, Any]:
+def _column_types(columns: Iterable[str]) -> dict[str, Any]:
+    """Return the types of columns that are sent as arrays."""
     ours = {
         "back": THREADS.c.next_seq,
         "count": THREADS.c.next_seq,
@@ -298,39 +336,41 @@ def _types(columns: Iterable[str]) -> dict[str, Any]:
     }
 
 
-@statement(first=("based", "begin"))
-def save_many(d: Dialect, first: str) -> Executable | None:
-    """`save` for many rows; returns the head of each log that was as its rows assume."""
-    if not d.groups_saves:
+@statement(mode=("unchanged", "create"))
+def save_checkpoints(dialect: Dialect, mode: str) -> Executable | None:
+    """Save many checkpoints in one statement; return the heads of the logs that were as needed."""
+    if not dialect.groups_saves:
         return None
     rows, logs = (
-        d.statements.rows_from_arrays("r", _types(_ROW)),
-        d.statements.rows_from_arrays("l", _types(_LOG)),
+        dialect.statements.rows_from_arrays("r", _column_types(_ROW_COLUMNS)),
+        dialect.statements.rows_from_arrays("l", _column_types(_HEAD_COLUMNS)),
     )
-    new = _new_names(rows)
-    head = (_advanced if first == "based" else _begun)(d, rows, logs, new).cte("head")
+    new = _new_checkpoints(rows)
+    head = (_update_heads if mode == "unchanged" else _upsert_heads)(dialect, rows, logs, new).cte(
+        "head"
+    )
     seq = head.c.next_seq - rows.c.back
     joined = rows.join(head, rows.c.log_id == head.c.log_id)
     key: dict[str, ColumnElement[Any]] = {name: rows.c[name] for name in ("log_id", "tenant")}
     deltas = key | {name: rows.c[name] for name in STATE} | {"seq": seq}
     parent = func.coalesce(rows.c.parent_id, head.c.previous_id)
     named = key | {name: rows.c[name] for name in ("checkpoint_id", *CHECKPOINT_COLUMNS)}
-    later = _count(new, rows, new.c.back < rows.c.back)
+    later = _count_new(new, rows, new.c.back < rows.c.back)
     named = named | {"parent_id": parent, "seq": seq, "ordinal": head.c.last_ordinal - later}
     delta = insert(DELTAS).from_select(list(deltas), _select(deltas, joined)).cte("delta")
-    # An id that is there keeps its lineage and its number: nobody who names a parent is sent in a
-    # group.
+    # An existing id keeps its parent and ordinal: no save that names a parent is sent in a group.
     replaced = {
-        name: d.statements.excluded(CHECKPOINTS, name) for name in (*CHECKPOINT_COLUMNS, "seq")
+        name: dialect.statements.excluded(CHECKPOINTS, name)
+        for name in (*CHECKPOINT_COLUMNS, "seq")
     }
-    name = d.statements.upsert(
+    name = dialect.statements.upsert(
         CHECKPOINTS, named, ("log_id", "checkpoint_id"), replaced, source=_select(named, joined)
     ).cte("name")
     return select(head).add_cte(delta, name)
 
 
-def _new_names(rows: FromClause) -> CTE:
-    """The rows whose checkpoint is not there yet, by their logs and their places in them."""
+def _new_checkpoints(rows: FromClause) -> CTE:
+    """Return the log and the place of each row whose checkpoint does not exist yet."""
     there = and_(
         CHECKPOINTS.c.log_id == rows.c.log_id, CHECKPOINTS.c.checkpoint_id == rows.c.checkpoint_id
     )
@@ -338,17 +378,18 @@ def _new_names(rows: FromClause) -> CTE:
     return select(rows.c.log_id, rows.c.back).where(~known).cte("new")
 
 
-def _count(new: CTE, of: FromClause, *where: ColumnElement[bool]) -> Any:
-    """The number of new checkpoints of the log of a row of *of*."""
+def _count_new(new: CTE, of: FromClause, *where: ColumnElement[bool]) -> Any:
+    """Count the new checkpoints of the log of a row of *of*."""
     same = new.c.log_id == of.c.log_id
     return select(func.count()).select_from(new).where(same, *where).correlate(of).scalar_subquery()
 
 
-_RETURNED = (THREADS.c.log_id, *ALLOTTED)
+_RETURNED_COLUMNS = (THREADS.c.log_id, *ALLOTTED_COLUMNS)
 
 
-def _advanced(d: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
-    # How many of a log's rows have the base that they name: one probe for each row, made once.
+def _update_heads(dialect: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
+    # The number of a log's rows whose base is there: one probe for each row, made once.
+    """Advance the heads of logs whose epoch and bases are those that were read."""
     there = and_(
         DELTAS.c.log_id == rows.c.log_id,
         DELTAS.c.seq == rows.c.base_seq,
@@ -367,25 +408,26 @@ def _advanced(d: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
             or_(THREADS.c.expires_at.is_(None), THREADS.c.expires_at > logs.c.now),
             THREADS.c.epoch == logs.c.epoch,
         )
-        .values(moved("checkpoint", dict(logs.c), _count(new, logs)))
-        .returning(*_RETURNED)
+        .values(moved_values("checkpoint", dict(logs.c), _count_new(new, logs)))
+        .returning(*_RETURNED_COLUMNS)
     )
 
 
-def _begun(d: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
+def _upsert_heads(dialect: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
+    """Advance the heads of logs, and create those that do not exist."""
     values = {name: logs.c[name] for name in ("log_id", *NAMES)}
-    values |= born("checkpoint", dict(logs.c), _count(new, logs))
-    # As an upsert tried to insert them.
-    excluded = {name: d.statements.excluded(THREADS, name) for name in values}
+    values |= new_head_values("checkpoint", dict(logs.c), _count_new(new, logs))
+    # The values that the upsert tried to insert.
+    excluded = {name: dialect.statements.excluded(THREADS, name) for name in values}
     given = excluded | {
         "count": excluded["version"],
         "checkpoint_id": excluded["head_id"],
         "now": excluded["updated_at"],
     }
-    again = revived("checkpoint", given, excluded["last_ordinal"])
+    again = revived_values("checkpoint", given, excluded["last_ordinal"])
     alive = or_(THREADS.c.expires_at.is_(None), THREADS.c.expires_at > given["now"])
     same = (THREADS.c[name] == excluded[name] for name in NAMES)
-    upsert = d.statements.upsert(
+    upsert = dialect.statements.upsert(
         THREADS,
         values,
         ["log_id"],
@@ -393,91 +435,100 @@ def _begun(d: Dialect, rows: FromClause, logs: FromClause, new: CTE) -> Any:
         source=_select(values, logs),
         where=and_(alive, *same),
     )
-    return upsert.returning(*_RETURNED)
+    return upsert.returning(*_RETURNED_COLUMNS)
 
 
 def append_checkpoints(
-    d: Dialect, rows: Sequence[Mapping[str, Any]], *, first: str
+    dialect: Dialect, rows: Sequence[Mapping[str, Any]], *, mode: str
 ) -> Program[list[Position | None]]:
-    """Save checkpoints, each as `append_checkpoint` would without conditions of its own.
+    """Save checkpoints, each as `append_checkpoint` does without a condition and without retention.
 
-    No two have the same id in the same log, and none names a parent. The positions are in the order
-    of *rows*; ``None`` for those of a log that is not as *first* wants it. Each log is saved whole
+    No two may have the same id in the same log, and none may name a parent. Each log is saved whole
     or not at all, whatever becomes of the others.
+
+    Returns:
+        The positions in the order of *rows*; ``None`` for the rows of a log that is not as *mode*
+        requires.
     """
     if len(rows) == 1:
         position = yield from append_checkpoint(
-            d, rows[0], first=first, condition="any", retain=False
+            dialect, rows[0], mode=mode, condition="any", retain=False
         )
         return [position]
     by_log: dict[Any, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_log.setdefault(row["k_log_id"], []).append(row)
-    given: dict[str, list[Any]] = {f"r_{name}": [] for name in _ROW}
-    given |= {f"l_{name}": [] for name in _LOG}
-    for of_one in by_log.values():
-        last = of_one[-1]
-        for name in _LOG:
+    given: dict[str, list[Any]] = {f"r_{name}": [] for name in _ROW_COLUMNS}
+    given |= {f"l_{name}": [] for name in _HEAD_COLUMNS}
+    for rows_of_log in by_log.values():
+        last = rows_of_log[-1]
+        for name in _HEAD_COLUMNS:
             key = f"k_{name}" if name in ("log_id", *NAMES) else f"p_{name}"
-            given[f"l_{name}"].append(len(of_one) if name == "count" else last[key])
-        for place, row in enumerate(of_one):
-            parent = of_one[place - 1]["p_checkpoint_id"] if place else None
-            own = {"parent_id": parent, "back": len(of_one) - place}
+            given[f"l_{name}"].append(len(rows_of_log) if name == "count" else last[key])
+        for place, row in enumerate(rows_of_log):
+            parent = rows_of_log[place - 1]["p_checkpoint_id"] if place else None
+            own = {"parent_id": parent, "back": len(rows_of_log) - place}
             own |= {name: row[f"k_{name}"] for name in ("log_id", "tenant")}
-            for name in _ROW:
+            for name in _ROW_COLUMNS:
                 given[f"r_{name}"].append(own[name] if name in own else row[f"p_{name}"])
-    answer = yield save_many(d, first=first), given
+    answer = yield save_checkpoints(dialect, mode=mode), given
     heads = {head.log_id: head for head in answer}
     positions = {
-        id(row): _position_in_group(heads.get(key), of_one, place)
-        for key, of_one in by_log.items()
-        for place, row in enumerate(of_one)
+        id(row): _position_in_group(heads.get(key), rows_of_log, place)
+        for key, rows_of_log in by_log.items()
+        for place, row in enumerate(rows_of_log)
     }
     return [positions[id(row)] for row in rows]
 
 
 def _position_in_group(
-    head: Any, of_one: Sequence[Mapping[str, Any]], place: int
+    head: Any, rows_of_log: Sequence[Mapping[str, Any]], place: int
 ) -> Position | None:
+    """Return the position of the row at *place* among the rows of its log."""
     if head is None:
         return None
-    back = len(of_one) - place
-    previous = of_one[place - 1]["p_checkpoint_id"] if place else head.previous_id
+    back = len(rows_of_log) - place
+    previous = rows_of_log[place - 1]["p_checkpoint_id"] if place else head.previous_id
     return Position(head.next_seq - back, head.version - back + 1, head.epoch, previous)
 
 
 # --- Entries -------------------------------------------------------------------------------------
 
-_OWN = tuple(name for name in ENTRY if name != "stored_at")
+_OWN_COLUMNS = tuple(name for name in ENTRY if name != "stored_at")
 """The columns that differ from entry to entry of one append."""
 
 
 def _entry_types(columns: Sequence[str]) -> dict[str, Any]:
+    """Return the types of columns of entries that are sent as arrays."""
     return {name: DELTAS.c[name].type for name in columns}
 
 
-def _common() -> dict[str, Any]:
-    """The columns that all entries of one append have in common."""
-    return row_key(DELTAS) | _constant("entry") | binds(DELTAS, ["stored_at"])
+def _shared_values() -> dict[str, Any]:
+    """Return the columns that all entries of one append have in common."""
+    return row_key(DELTAS) | _fixed_values("entry") | column_binds(DELTAS, ["stored_at"])
 
 
 @statement(condition=("any", "none", "version"))
-def put_new_entries(d: Dialect, condition: str) -> Executable | None:
-    """A whole append in one statement: allot the positions, and put the rows there in order.
+def allot_and_insert_entries(dialect: Dialect, condition: str) -> Executable | None:
+    """Append entries in one statement: allot their positions and insert them there, in order.
 
-    No row if the log is not as the *condition* says.
+    No row comes back if the log is not as the *condition* says.
     """
-    if not (d.single_statement_save and d.groups_saves):
+    if not (dialect.single_statement_save and dialect.groups_saves):
         return None
     changed = (
-        advance("entries", condition) if condition == "version" else begin(d, "entries", condition)
+        update_head("entries", condition)
+        if condition == "version"
+        else upsert_head(dialect, "entries", condition)
     )
     head = changed.cte("head")
-    rows = d.statements.rows_from_arrays(
-        "e", {"back": THREADS.c.next_seq.type} | _entry_types(_OWN)
+    rows = dialect.statements.rows_from_arrays(
+        "e", {"back": THREADS.c.next_seq.type} | _entry_types(_OWN_COLUMNS)
     )
     values = (
-        _common() | {name: rows.c[name] for name in _OWN} | {"seq": head.c.next_seq - rows.c.back}
+        _shared_values()
+        | {name: rows.c[name] for name in _OWN_COLUMNS}
+        | {"seq": head.c.next_seq - rows.c.back}
     )
     source = _select(values, rows.join(head, literal_column("true")))
     put = insert(DELTAS).from_select(list(values), source).cte("put")
@@ -485,92 +536,103 @@ def put_new_entries(d: Dialect, condition: str) -> Executable | None:
 
 
 @statement()
-def put_entries(d: Dialect) -> Executable | None:
+def insert_entries(dialect: Dialect) -> Executable | None:
     """Insert entries, sent as arrays, at positions that were allotted."""
-    if not d.groups_saves:
+    if not dialect.groups_saves:
         return None
-    rows = d.statements.rows_from_arrays("e", _entry_types((*_OWN, "seq")))
-    values = _common() | {name: rows.c[name] for name in (*_OWN, "seq")}
+    rows = dialect.statements.rows_from_arrays("e", _entry_types((*_OWN_COLUMNS, "seq")))
+    values = _shared_values() | {name: rows.c[name] for name in (*_OWN_COLUMNS, "seq")}
     return insert(DELTAS).from_select(list(values), _select(values, rows))
 
 
 @statement()
-def find_keys(d: Dialect) -> Executable:
-    """The positions of the entries with one of some keys; binds ``p_keys``, of `list_batches`."""
-    named = d.statements.rows_from_list("p_keys", ("entry_key",))
+def find_entry_keys(dialect: Dialect) -> Executable:
+    """Find the positions of the entries whose keys ``p_keys`` lists; see `list_batches`."""
+    named = dialect.statements.rows_from_list("p_keys", ("entry_key",))
     return select(DELTAS.c.entry_key, DELTAS.c.seq).where(
         of_log(DELTAS), DELTAS.c.entry_key.in_(select(named.c.entry_key))
     )
 
 
 def _condition(expected: int | Unset) -> str:
+    """Return the condition on the head that an expected version stands for."""
     return "any" if expected is UNSET else "version" if expected else "none"
 
 
 def append_entries(
-    d: Dialect, values: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], expected: int | Unset
+    dialect: Dialect,
+    values: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    expected: int | Unset,
 ) -> Program[Allotted | None]:
-    """Append entries without keys, in one statement: only where `put_new_entries` is one.
+    """Append entries without keys, in one statement: only where `allot_and_insert_entries` is one.
 
-    ``None`` if the log is not as *expected*, or expired; nothing was changed then.
+    Returns ``None``, and changes nothing, if the log has expired or is not at the version
+    *expected*.
     """
     count = len(rows)
     placed = [dict(row) | {"p_back": count - at} for at, row in enumerate(rows)]
     given = dict(values) | {"p_expected": expected, "p_count": count}
-    query = put_new_entries(d, condition=_condition(expected))
-    answer = yield query, given | _arrays(placed, ("back", *_OWN))
+    query = allot_and_insert_entries(dialect, condition=_condition(expected))
+    answer = yield query, given | _arrays(placed, ("back", *_OWN_COLUMNS))
     return Allotted._make(answer[0]) if answer else None
 
 
 def _arrays(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> dict[str, Any]:
+    """Return the binds of `rows_from_arrays`: the values of each column in an array."""
     return {f"e_{name}": [row[f"p_{name}"] for row in rows] for name in columns}
 
 
-def place_entries(
-    d: Dialect,
+def append_entries_locked(
+    dialect: Dialect,
     log: Log,
     values: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
     expected: int | Unset,
     after: int | None = None,
 ) -> Program[list[int]]:
-    """Append entries under the log's lock; their positions.
+    """Append entries under the log's lock; return their positions, in the order of *rows*.
 
-    An entry whose key is there is not put again. With *after*, what lies beyond that position goes.
+    An entry whose key exists already is not inserted again: its position is the existing one. With
+    *after*, the entries beyond that position are deleted first.
 
     Raises:
-        Conflict, ThreadDeleted: the log is not as *expected*; nothing was changed.
+        Conflict, ThreadDeleted: the log is not at the version *expected*; nothing was changed.
     """
-    head = yield from standing(d, log, values, expected)
+    head = yield from lock_live_head(dialect, log, values, expected)
     beyond = log.binds() | {"p_after": after}
     removed = 0
     if head is not None and after is not None:
-        removed = (yield remove_entries(d, which="beyond"), beyond).touched
+        removed = (yield delete_entries(dialect, which="beyond"), beyond).touched
     keys = list(dict.fromkeys(row["p_entry_key"] for row in rows if row["p_entry_key"] is not None))
     there: dict[str, int] = {}
     if head is not None:
-        there = yield from _find(d, log, keys)
-    new = _new(rows, there)
+        there = yield from _find_positions(dialect, log, keys)
+    new = _without_known_keys(rows, there)
     if not new and not removed:
         return [there[row["p_entry_key"]] for row in rows]
-    given = dict(values) | {"p_count": len(new), "p_moved": int(removed > 0)}
+    given = dict(values) | {"p_count": len(new), "p_epoch_step": int(removed > 0)}
     now: Allotted | None
     if head is not None:
-        answer = yield allot_locked(d), given
+        answer = yield allot_locked(dialect), given
         now = Allotted._make(answer[0])
     else:
-        now = yield from allotted(d, "entries", given, "any" if expected is UNSET else "none")
+        now = yield from allot_positions(
+            dialect, "entries", given, "any" if expected is UNSET else "none"
+        )
         if now is None:
-            found = yield read_version(d), given
-            raise conflict(log, expected, found[0].version if found else 0)
-        # Somebody may have begun it since we looked. A position that stays empty is no harm.
-        if after is not None and (yield remove_entries(d, which="beyond"), beyond).touched:
-            yield entries_changed(d), values
-        there = yield from _find(d, log, keys)
-        new = _new(rows, there)
-    first = now.next_seq - given["p_count"]
-    yield from _put(d, values, [dict(row) | {"p_seq": first + at} for at, row in enumerate(new)])
-    here = {id(row): first + at for at, row in enumerate(new)}
+            found = yield read_version(dialect), given
+            raise version_conflict(log, expected, found[0].version if found else 0)
+        # Another writer may have created it since the look. An empty position does no harm.
+        if after is not None and (yield delete_entries(dialect, which="beyond"), beyond).touched:
+            yield mark_entries_changed(dialect), values
+        there = yield from _find_positions(dialect, log, keys)
+        new = _without_known_keys(rows, there)
+    first_seq = now.next_seq - given["p_count"]
+    yield from _insert_new_entries(
+        dialect, values, [dict(row) | {"p_seq": first_seq + at} for at, row in enumerate(new)]
+    )
+    here = {id(row): first_seq + at for at, row in enumerate(new)}
     for row in new:
         if row["p_entry_key"] is not None:
             there[row["p_entry_key"]] = here[id(row)]
@@ -579,8 +641,10 @@ def place_entries(
     ]
 
 
-def _new(rows: Sequence[Mapping[str, Any]], there: Mapping[str, int]) -> list[Mapping[str, Any]]:
-    """Those of *rows* that are to be put: without a key, or the first with a new one."""
+def _without_known_keys(
+    rows: Sequence[Mapping[str, Any]], there: Mapping[str, int]
+) -> list[Mapping[str, Any]]:
+    """The rows to insert: those without a key, and the first with each key not in *there*."""
     seen = set(there)
     new = []
     for row in rows:
@@ -591,46 +655,51 @@ def _new(rows: Sequence[Mapping[str, Any]], there: Mapping[str, int]) -> list[Ma
     return new
 
 
-def _find(d: Dialect, log: Log, keys: Sequence[str]) -> Program[dict[str, int]]:
+def _find_positions(dialect: Dialect, log: Log, keys: Sequence[str]) -> Program[dict[str, int]]:
+    """Return the positions of the entries that have one of *keys*, by key."""
     found: dict[str, int] = {}
-    for listed in d.statements.list_batches("p_keys", [(encode_id(key),) for key in keys]):
-        answer = yield find_keys(d), log.binds() | listed
+    for listed in dialect.statements.list_batches("p_keys", [(encode_id(key),) for key in keys]):
+        answer = yield find_entry_keys(dialect), log.binds() | listed
         found |= {row.entry_key: row.seq for row in answer}
     return found
 
 
-def _put(d: Dialect, values: Mapping[str, Any], rows: list[dict[str, Any]]) -> Program[None]:
+def _insert_new_entries(
+    dialect: Dialect, values: Mapping[str, Any], rows: list[dict[str, Any]]
+) -> Program[None]:
+    """Insert *rows*, which have positions, as arrays or one by one."""
     if not rows:
         return
-    if d.groups_saves:
-        yield put_entries(d), dict(values) | _arrays(rows, (*_OWN, "seq"))
+    if dialect.groups_saves:
+        yield insert_entries(dialect), dict(values) | _arrays(rows, (*_OWN_COLUMNS, "seq"))
         return
     whole = [dict(values) | row for row in rows]
-    yield put_row(d, of="entry"), whole[0] if len(whole) == 1 else whole
+    yield insert_row(dialect, of="entry"), whole[0] if len(whole) == 1 else whole
 
 
 # --- Pending writes ------------------------------------------------------------------------------
 
 
 @statement()
-def put_write(d: Dialect) -> Executable | None:
-    """Put a row of pending writes in one statement, making the log if it is not there."""
-    if not d.single_statement_save:
+def allot_and_insert_write(dialect: Dialect) -> Executable | None:
+    """Insert a row of pending writes in one statement; create the log if it does not exist."""
+    if not dialect.single_statement_save:
         return None
-    head = begin(d, "write").cte("head")
+    head = upsert_head(dialect, "write").cte("head")
     seq = (head.c.next_seq - literal_column("1")).label("seq")
     values = _row_values("write") | {"seq": seq}
     put = insert(DELTAS).from_select(list(values), _select(values, head)).cte("put")
     return select(seq).add_cte(put)
 
 
-def append_write(d: Dialect, values: Mapping[str, Any]) -> Program[bool]:
-    """Put a row of pending writes; false if its log has expired, or was deleted since
-    ``p_made_at``.
+def append_write(dialect: Dialect, values: Mapping[str, Any]) -> Program[bool]:
+    """Insert a row of pending writes.
+
+    Returns false if the log has expired, or was deleted since ``p_made_at``.
     """
-    if d.single_statement_save:
-        return bool((yield put_write(d), values))
-    head = yield from allotted(d, "write", values)
+    if dialect.single_statement_save:
+        return bool((yield allot_and_insert_write(dialect), values))
+    head = yield from allot_positions(dialect, "write", values)
     if head is not None:
-        yield put_row(d, of="write"), dict(values) | {"p_seq": head.next_seq - 1}
+        yield insert_row(dialect, of="write"), dict(values) | {"p_seq": head.next_seq - 1}
     return head is not None

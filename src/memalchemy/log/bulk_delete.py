@@ -1,9 +1,9 @@
-"""Deleting from many logs at once: lock those that are free, then look, then delete a bounded lot.
+"""Delete from many logs at once: lock the free ones, then look, then delete some rows.
 
 A batch is a list of logs, bound as one value, and a number of rows: the statements are as many for
-a hundred logs as for one. A log that somebody is saving into is passed over, never waited for. What
-a batch leaves is whole: names go newest first, none that another rests on, and a state only when it
-has no name and no other is built on it.
+a hundred logs as for one. A log that somebody is saving into is skipped, never waited for. What a
+batch leaves is whole: checkpoints go newest first, none that another rests on, and a state only
+when no checkpoint has it and no other state is built on it.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from sqlalchemy import (
 )
 
 from memalchemy.dialects import Dialect
-from memalchemy.log.delete import is_listed, listed_logs, remove_locked
-from memalchemy.log.dependencies import NAMED
-from memalchemy.log.retention import goes, ranked
+from memalchemy.log.delete import bind_logs, is_of_listed_log, remove_locked
+from memalchemy.log.dependencies import CHECKPOINT_KEY
+from memalchemy.log.retention import is_let_go, rank_checkpoints
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
     STATES,
     THREADS,
     Log,
+    constants,
     live,
     same_log,
-    words,
 )
 from memalchemy.statements import Program, statement
 
-LOGS, ROWS = 90, 2_000
-"""In one transaction: at most so many logs, and about so many rows; one log may hold more. The keys
-of 97 logs fit into one list on Oracle.
+MAX_LOGS, MAX_ROWS = 90, 2_000
+"""Bounds of one transaction. A single log may have more rows. The keys of 97 logs fit into one list
+on Oracle.
 """
 
 SCOPES = ("namespace", "tenant", "log", "thread")
@@ -55,33 +55,33 @@ _ID = ("thread_id", "namespace")
 _ROW = ("log_id", "seq")
 
 
-class Found(NamedTuple):
-    """A log that something is to be deleted from."""
+class RemovableLog(NamedTuple):
+    """Log that something is to be deleted from."""
 
     log: Log
     rows: int
-    """About how many rows of it there are."""
+    """An estimate of the number of its rows."""
     going: int
-    """How many checkpoints, or entries, the rules let go."""
+    """The number of checkpoints, or checkpoints and entries, to delete."""
 
 
-class Removed(NamedTuple):
-    """The result of one batch."""
+class BatchResult(NamedTuple):
+    """Result of one batch."""
 
     logs: list[Log]
-    """Those that were free, and still there."""
+    """The logs that were free and still to be deleted from."""
     removed: int
-    """Checkpoints, and entries."""
+    """The number of checkpoints and entries that were removed."""
     more: bool
-    """Whether it ended at its number of rows, and not because nothing was left."""
+    """The batch ended at its number of rows, and not because nothing was left."""
 
 
-def batches(found: Sequence[Found]) -> Iterator[list[Found]]:
-    """*found* in lots for one transaction each."""
-    lot: list[Found] = []
+def batches(found: Sequence[RemovableLog]) -> Iterator[list[RemovableLog]]:
+    """Split *found* into batches of one transaction each."""
+    lot: list[RemovableLog] = []
     rows = 0
     for one in found:
-        if lot and (len(lot) == LOGS or rows + one.rows > ROWS):
+        if lot and (len(lot) == MAX_LOGS or rows + one.rows > MAX_ROWS):
             yield lot
             lot, rows = [], 0
         lot.append(one)
@@ -90,19 +90,20 @@ def batches(found: Sequence[Found]) -> Iterator[list[Found]]:
         yield lot
 
 
-def batch_binds(d: Dialect, logs: Sequence[Log]) -> dict[str, Any]:
-    """The binds that name the logs of a batch: `LOGS` are never more than one list takes."""
-    (listed,) = listed_logs(d, logs)
+def batch_binds(dialect: Dialect, logs: Sequence[Log]) -> dict[str, Any]:
+    """Return the binds that list the logs of a batch: one list takes `MAX_LOGS`."""
+    (listed,) = bind_logs(dialect, logs)
     return listed
 
 
 # --- Finding logs --------------------------------------------------------------------------------
 
 
-def stale() -> ColumnElement[bool]:
-    """Idle since ``p_cutoff``, expired, or a tombstone past its day (``p_buried``).
+def is_stale() -> ColumnElement[bool]:
+    """Return the condition that a log is to be removed for good.
 
-    A log is not idle while its thread is saved in a namespace above it: a graph may call a subgraph
+    It is idle since ``p_cutoff``, or expired, or a tombstone older than ``p_tombstone_cutoff``. A
+    log is not idle while its thread is saved in a namespace above it: a graph may call a subgraph
     that has a memory of its own once in a while.
     """
     above = THREADS.alias("above")
@@ -119,16 +120,17 @@ def stale() -> ColumnElement[bool]:
     return or_(
         and_(idle, ~in_use.exists()),
         THREADS.c.expires_at <= bindparam("p_now"),
-        THREADS.c.deleted_at < bindparam("p_buried"),
+        THREADS.c.deleted_at < bindparam("p_tombstone_cutoff"),
     )
 
 
-_WANTED = {"live": live, "stale": stale}
+_WANTED = {"live": live, "stale": is_stale}
 
 
-def _within(scope: str, after: bool) -> list[ColumnElement[bool]]:
-    """The heads of a tenant, or of a namespace, thread or log of it; behind a log, if there is one
-    to go on from, in the order of thread and namespace.
+def _in_scope(scope: str, after: bool) -> list[ColumnElement[bool]]:
+    """Return the conditions on the heads of a tenant, or of a namespace, thread or log of it.
+
+    With *after*, only the heads behind a log, in the order of thread and namespace.
     """
     named = {"namespace": ("namespace",), "tenant": (), "log": _ID, "thread": ("thread_id",)}
     found: list[ColumnElement[bool]] = [
@@ -146,12 +148,15 @@ def _within(scope: str, after: bool) -> list[ColumnElement[bool]]:
 
 
 @statement(which=tuple(_WANTED), scope=SCOPES)
-def count_logs(d: Dialect, which: str, scope: str) -> Executable:
-    """The number of logs to go through."""
-    return select(func.count()).select_from(THREADS).where(*_within(scope, False), _WANTED[which]())
+def count_logs(dialect: Dialect, which: str, scope: str) -> Executable:
+    """Count the logs to go through."""
+    return (
+        select(func.count()).select_from(THREADS).where(*_in_scope(scope, False), _WANTED[which]())
+    )
 
 
 def _flags(*flags: ColumnElement[int] | str) -> list[Any]:
+    """Label four flags of a position; see `_positions`."""
     names = ("named", "going", "state", "built_on")
     return [
         (literal_column(flag) if isinstance(flag, str) else flag).label(name)
@@ -160,14 +165,14 @@ def _flags(*flags: ColumnElement[int] | str) -> list[Any]:
 
 
 def _positions(logs: FromClause, names: Select[Any]) -> Any:
-    """Each position of *logs*, with what is there: a name, one that goes, a state, a state that
-    another is built on. *names* are the rows for the first two.
+    """Select each position of *logs*, with four flags for what is there.
 
-    By grouping and not by joins: before PostgreSQL has statistics it takes a log for one row, and
-    compares each row of a long log with each.
+    They are: a checkpoint, one to delete, a state, a state that another is built on. *names* has
+    the rows for the first two. Rows are grouped and not joined: before PostgreSQL has statistics it
+    takes a log for one row, and compares each row of a long log with each.
     """
     log = DELTAS.c.log_id
-    state = DELTAS.c.kind.in_(words(*STATES))
+    state = DELTAS.c.kind.in_(constants(*STATES))
     here = DELTAS.join(logs, same_log(DELTAS, logs))
     states = select(log, DELTAS.c.seq, *_flags("0", "0", "1", "0")).select_from(here).where(state)
     bases = (
@@ -185,31 +190,32 @@ def _positions(logs: FromClause, names: Select[Any]) -> Any:
     )
 
 
-def _needless(position: Any) -> ColumnElement[bool]:
-    """There is a state that neither has a name nor is built on."""
+def _is_unneeded(position: Any) -> ColumnElement[bool]:
+    """Return the condition that a position has a state that no checkpoint and no state needs."""
     zero: ColumnElement[int] = literal_column("0")
     return and_(position.c.state != zero, position.c.named == zero, position.c.built_on == zero)
 
 
 @statement(scope=SCOPES, after=(True, False))
-def list_prunable(d: Dialect, scope: str, after: bool) -> Executable:
-    """A page of live logs: the number of checkpoints of each, of those that go, and of states that
-    nothing needs.
+def list_prunable(dialect: Dialect, scope: str, after: bool) -> Executable:
+    """Select a page of live logs, with the numbers of what they hold and what a prune deletes.
+
+    These are the checkpoints, those to delete, and the states that nothing needs.
     """
     page = (
         select(*(THREADS.c[name] for name in ("log_id", *_ID)))
-        .where(*_within(scope, after), live(), THREADS.c.head_id.is_not(None))
+        .where(*_in_scope(scope, after), live(), THREADS.c.head_id.is_not(None))
         .order_by(*(THREADS.c[name] for name in _ID))
         .limit(bindparam("p_limit"))
         .cte("page")
     )
     one: ColumnElement[int] = literal_column("1")
     zero: ColumnElement[int] = literal_column("0")
-    names, stay = ranked(d, page)
-    going = case((goes(names, stay), one), else_=zero)
+    names, stay = rank_checkpoints(dialect, page)
+    going = case((is_let_go(names, stay), one), else_=zero)
     flagged = select(*(names.c[name] for name in _ROW), *_flags("1", going, "0", "0"))
     at = _positions(page, flagged)
-    needless = case((_needless(at), one), else_=zero)
+    needless = case((_is_unneeded(at), one), else_=zero)
     return (
         select(
             *(page.c[name] for name in _ID),
@@ -225,61 +231,67 @@ def list_prunable(d: Dialect, scope: str, after: bool) -> Executable:
 
 
 @statement(scope=SCOPES, after=(True, False))
-def list_stale(d: Dialect, scope: str, after: bool) -> Executable:
-    """A page of logs to remove for good, with about how many rows each has."""
+def list_stale(dialect: Dialect, scope: str, after: bool) -> Executable:
+    """Select a page of logs to remove for good, with about how many rows each has."""
 
     def count(table: Any, *where: ColumnElement[bool]) -> Any:
         rows = select(func.count()).select_from(table).where(same_log(table, THREADS), *where)
         return rows.scalar_subquery()
 
-    going = count(CHECKPOINTS) + count(DELTAS, DELTAS.c.kind.in_(words("entry")))
+    going = count(CHECKPOINTS) + count(DELTAS, DELTAS.c.kind.in_(constants("entry")))
     return (
         select(*(THREADS.c[name] for name in _ID), THREADS.c.next_seq, going.label("going"))
-        .where(*_within(scope, after), stale())
+        .where(*_in_scope(scope, after), is_stale())
         .order_by(*(THREADS.c[name] for name in _ID))
         .limit(bindparam("p_limit"))
     )
 
 
-_STANDING = (*_ID, "updated_at", "expires_at", "deleted_at")
+_TIMES = (*_ID, "updated_at", "expires_at", "deleted_at")
 
 
 @statement()
-def find_listed(d: Dialect) -> Executable:
-    """Those of a batch of logs that are there, with their times."""
-    return select(*(THREADS.c[name] for name in _STANDING)).where(is_listed(d, THREADS))
+def read_batch(dialect: Dialect) -> Executable:
+    """Select the logs of a batch that exist, with their times."""
+    return select(*(THREADS.c[name] for name in _TIMES)).where(is_of_listed_log(dialect, THREADS))
 
 
 @statement(wait=(True, False))
-def lock_listed(d: Dialect, wait: bool) -> Executable:
-    """Lock those of a batch of logs that are there, and, without *wait*, free; with their times.
+def lock_batch(dialect: Dialect, wait: bool) -> Executable:
+    """Lock the logs of a batch that exist and, without *wait*, are free; select their times.
 
-    Whether they are as wanted is for the caller to see: a condition that PostgreSQL takes for rare
-    makes it look through all threads for each of the list.
+    The caller checks whether they are still to be deleted from (`is_wanted`): a condition that
+    PostgreSQL takes for rare makes it look through all threads for each of the list.
     """
-    columns = [THREADS.c[name] for name in _STANDING]
-    return d.statements.lock(THREADS, is_listed(d, THREADS), columns, skip_locked=not wait)
+    columns = [THREADS.c[name] for name in _TIMES]
+    return dialect.statements.lock(
+        THREADS, is_of_listed_log(dialect, THREADS), columns, skip_locked=not wait
+    )
 
 
 def is_wanted(row: Any, which: str, values: Mapping[str, Any]) -> bool:
-    """Tell if a log with such times is ``live``, or ``stale``."""
+    """Return whether a log with the times of *row* is ``live``, or ``stale``."""
     expired = row.expires_at is not None and row.expires_at <= values["p_now"]
     if which == "live":
         return row.deleted_at is None and not expired
     if row.deleted_at is not None:
-        return expired or bool(row.deleted_at < values["p_buried"])
+        return expired or bool(row.deleted_at < values["p_tombstone_cutoff"])
     return expired or bool(row.updated_at < values["p_cutoff"])
 
 
 # --- Deleting ------------------------------------------------------------------------------------
 
 
-def _going(d: Dialect, columns: Sequence[str]) -> tuple[Select[Any], CTE, CTE]:
-    """The rows that `forget_listed` removes, and two tables that have to be made for it."""
-    names, stay = ranked(d, d.statements.rows_from_list("p_logs", ("log_id",)))
+def _checkpoints_to_delete(
+    dialect: Dialect, columns: Sequence[str]
+) -> tuple[Select[Any], CTE, CTE]:
+    """Select the rows that `delete_pruned_checkpoints` deletes; return its two CTEs, too."""
+    names, stay = rank_checkpoints(
+        dialect, dialect.statements.rows_from_list("p_logs", ("log_id",))
+    )
     rows = (
         select(*(names.c[name] for name in columns))
-        .where(goes(names, stay))
+        .where(is_let_go(names, stay))
         .order_by(names.c.log_id, names.c.seq.desc())
         .limit(bindparam("p_limit"))
     )
@@ -287,99 +299,107 @@ def _going(d: Dialect, columns: Sequence[str]) -> tuple[Select[Any], CTE, CTE]:
 
 
 @statement()
-def forget_listed(d: Dialect) -> Executable:
-    """Remove names that the rules let go from a batch of logs: ``p_limit`` of them, newest first,
-    so that at no time one is there without what it rests on.
+def delete_pruned_checkpoints(dialect: Dialect) -> Executable:
+    """Delete checkpoints that the rules do not keep from a batch of logs, at most ``p_limit``.
+
+    The newest go first, so that at no time a checkpoint exists without the one that it rests on.
     """
-    return delete(CHECKPOINTS).where(_is_one_of(d, CHECKPOINTS, *_going(d, _ROW)))
+    return delete(CHECKPOINTS).where(
+        _is_in(dialect, CHECKPOINTS, *_checkpoints_to_delete(dialect, _ROW))
+    )
 
 
 @statement()
-def forget_listed_writes(d: Dialect) -> Executable:
-    """Delete the pending writes of the checkpoints whose names `forget_listed` removes next."""
-    rows, *made = _going(d, NAMED)
-    going = d.statements.materialized(rows, "going")
+def delete_pruned_writes(dialect: Dialect) -> Executable:
+    """Delete the pending writes of the checkpoints that `delete_pruned_checkpoints` takes next."""
+    rows, *made = _checkpoints_to_delete(dialect, CHECKPOINT_KEY)
+    going = dialect.statements.materialized(rows, "going")
     whose = tuple_(DELTAS.c.log_id, DELTAS.c.label)
-    found = select(*(going.c[name] for name in NAMED)).add_cte(*made, nest_here=True)
-    return delete(DELTAS).where(DELTAS.c.kind.in_(words("write")), whose.in_(found))
+    found = select(*(going.c[name] for name in CHECKPOINT_KEY)).add_cte(*made, nest_here=True)
+    return delete(DELTAS).where(DELTAS.c.kind.in_(constants("write")), whose.in_(found))
 
 
-def _is_one_of(d: Dialect, table: Any, rows: Select[Any], *made: CTE) -> ColumnElement[bool]:
-    """A row is one of *rows*, which are found once, whatever the planner thinks of them, in tables
-    that are *made* before.
+def _is_in(dialect: Dialect, table: Any, rows: Select[Any], *made: CTE) -> ColumnElement[bool]:
+    """Return the condition that a row is one of *rows*, which the planner computes once.
+
+    *made* are the CTEs that *rows* need.
     """
-    found = d.statements.materialized(rows, "found")
+    found = dialect.statements.materialized(rows, "found")
     each = select(*(found.c[name] for name in _ROW)).add_cte(*made, nest_here=True)
     return tuple_(*(table.c[name] for name in _ROW)).in_(each)
 
 
 @statement()
-def sweep_listed(d: Dialect) -> Executable:
-    """Delete states that neither have a name nor are built on, from a batch of logs: ``p_limit`` of
-    them. Done again it deletes what those were built on.
+def delete_unneeded_states(dialect: Dialect) -> Executable:
+    """Delete states of a batch of logs that no checkpoint and no state needs, at most ``p_limit``.
+
+    Repeated, it deletes the states that those were built on.
     """
-    logs = d.statements.rows_from_list("p_logs", ("log_id",))
+    logs = dialect.statements.rows_from_list("p_logs", ("log_id",))
     names = (
         select(*(CHECKPOINTS.c[name] for name in _ROW), *_flags("1", "0", "0", "0"))
         .select_from(CHECKPOINTS)
         .join(logs, same_log(CHECKPOINTS, logs))
     )
     at = _positions(logs, names)
-    dead = select(*(at.c[name] for name in _ROW)).where(_needless(at)).limit(bindparam("p_limit"))
-    return delete(DELTAS).where(_is_one_of(d, DELTAS, dead))
+    dead = (
+        select(*(at.c[name] for name in _ROW)).where(_is_unneeded(at)).limit(bindparam("p_limit"))
+    )
+    return delete(DELTAS).where(_is_in(dialect, DELTAS, dead))
 
 
 @statement()
-def move_listed(d: Dialect) -> Executable:
-    """`move_epoch` for a batch of logs whose newest name has stayed."""
+def move_epochs(dialect: Dialect) -> Executable:
+    """Do as `move_epoch` for a batch of logs whose newest checkpoint has stayed."""
     return (
         update(THREADS)
-        .where(is_listed(d, THREADS))
+        .where(is_of_listed_log(dialect, THREADS))
         .values(
-            epoch=THREADS.c.epoch + bindparam("p_moved", type_=THREADS.c.epoch.type),
+            epoch=THREADS.c.epoch + bindparam("p_epoch_step", type_=THREADS.c.epoch.type),
             version=THREADS.c.version + 1,
         )
     )
 
 
-def _lock(
-    d: Dialect, logs: list[Log], values: dict[str, Any], *, which: str, wait: bool
+def _lock_wanted(
+    dialect: Dialect, logs: list[Log], values: dict[str, Any], *, which: str, wait: bool
 ) -> Program[list[Log]]:
-    rows = yield lock_listed(d, wait=wait), batch_binds(d, logs)
+    """Lock the logs that are still to be deleted from, and return them."""
+    rows = yield lock_batch(dialect, wait=wait), batch_binds(dialect, logs)
     wanted = (row for row in rows if is_wanted(row, which, values))
     return [Log(logs[0].tenant, row.thread_id, row.namespace) for row in wanted]
 
 
-def prune_listed(
-    d: Dialect, logs: list[Log], rules: dict[str, Any], *, wait: bool
-) -> Program[Removed]:
-    """Remove names that *rules* let go, and the states nobody needs then.
+def prune_batch(
+    dialect: Dialect, logs: list[Log], rules: dict[str, Any], *, wait: bool
+) -> Program[BatchResult]:
+    """Delete checkpoints that *rules* do not keep, and the states that nothing needs then.
 
     *rules* are the binds of `beyond_retention`, and ``p_now``.
     """
-    locked = yield from _lock(d, logs, rules, which="live", wait=wait)
+    locked = yield from _lock_wanted(dialect, logs, rules, which="live", wait=wait)
     if not locked:
-        return Removed([], 0, False)
-    values = rules | batch_binds(d, locked) | {"p_limit": ROWS}
-    yield forget_listed_writes(d), values
-    gone = (yield forget_listed(d), values).touched
+        return BatchResult([], 0, False)
+    values = rules | batch_binds(dialect, locked) | {"p_limit": MAX_ROWS}
+    yield delete_pruned_writes(dialect), values
+    gone = (yield delete_pruned_checkpoints(dialect), values).touched
     swept = 0
-    # Of skip-deltas few layers lie over each other.
-    while gone + swept < ROWS:
-        layer = (yield sweep_listed(d), values).touched
+    # Skip-deltas make the layers few.
+    while gone + swept < MAX_ROWS:
+        layer = (yield delete_unneeded_states(dialect), values).touched
         swept += layer
         if not layer:
             break
     if gone or swept:
-        yield move_listed(d), values | {"p_moved": int(swept > 0)}
-    return Removed(locked, gone, gone + swept >= ROWS)
+        yield move_epochs(dialect), values | {"p_epoch_step": int(swept > 0)}
+    return BatchResult(locked, gone, gone + swept >= MAX_ROWS)
 
 
-def remove_listed(
-    d: Dialect, logs: list[Log], values: dict[str, Any], *, wait: bool
-) -> Program[Removed]:
-    """Remove stale logs for good, tombstones included. *values* are the binds of `stale`."""
-    # They were stale when they were listed; whether they still are shows under the lock.
-    locked = yield from _lock(d, logs, values, which="stale", wait=wait)
-    gone = yield from remove_locked(d, locked)
-    return Removed(locked, gone, False)
+def remove_batch(
+    dialect: Dialect, logs: list[Log], values: dict[str, Any], *, wait: bool
+) -> Program[BatchResult]:
+    """Remove stale logs for good, tombstones included. *values* are the binds of `is_stale`."""
+    # They were stale when they were listed, which may be over: look again under the lock.
+    locked = yield from _lock_wanted(dialect, logs, values, which="stale", wait=wait)
+    gone = yield from remove_locked(dialect, locked)
+    return BatchResult(locked, gone, False)

@@ -1,4 +1,4 @@
-"""Copying a log, whole or up to a position: rows move inside the database, positions stay."""
+"""Copy a log, whole or up to a position: rows move inside the database, positions stay."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from memalchemy.log.tables import (
     STATES,
     THREADS,
     Log,
+    constants,
     new_epoch,
     of_log,
-    second_of,
-    words,
+    truncate_to_second,
 )
 from memalchemy.statements import Program, statement
 
@@ -41,40 +41,43 @@ _TABLES: dict[str, Table] = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
 
 
 @statement(table=("checkpoints", "deltas", "others", "writes"))
-def copy_rows(d: Dialect, table: str) -> Executable:
-    """Copy a log's rows up to ``p_until`` under another key; or of the deltas
-    the writes of checkpoints up to there, or the others.
+def copy_rows(dialect: Dialect, table: str) -> Executable:
+    """Copy a log's rows up to ``p_until`` under another key.
+
+    *table* is ``checkpoints`` or ``deltas``, or of the deltas ``writes``, the pending writes of the
+    copied checkpoints, or ``others``, all other rows.
     """
     source = _TABLES.get(table, DELTAS)
     if table == "writes":
-        return _copy(source, {}, [_is_kept_write()])
+        return _copy_selected(source, {}, [_is_kept_write()])
     where = [source.c.seq <= bindparam("p_until", type_=source.c.seq.type)]
     if table == "others":
-        where.append(DELTAS.c.kind.not_in(words("write")))
-    return _copy(source, {}, where)
+        where.append(DELTAS.c.kind.not_in(constants("write")))
+    return _copy_selected(source, {}, where)
 
 
 def _is_kept_write() -> ColumnElement[bool]:
+    """Return the condition that a row has pending writes of a checkpoint up to ``p_until``."""
     until = bindparam("p_until", type_=CHECKPOINTS.c.seq.type)
     kept = select(CHECKPOINTS.c.checkpoint_id).where(
         of_log(CHECKPOINTS), CHECKPOINTS.c.seq <= until
     )
-    return and_(DELTAS.c.kind.in_(words("write")), DELTAS.c.label.in_(kept))
+    return and_(DELTAS.c.kind.in_(constants("write")), DELTAS.c.label.in_(kept))
 
 
 @statement()
-def last_write(d: Dialect) -> Executable:
-    """The position of the last write of a checkpoint up to ``p_until``."""
+def find_last_write(dialect: Dialect) -> Executable:
+    """Select the position of the last pending write of a checkpoint up to ``p_until``."""
     return select(func.max(DELTAS.c.seq).label("seq")).where(of_log(DELTAS), _is_kept_write())
 
 
 @statement()
-def copy_head(d: Dialect) -> Executable:
-    """Make a head like another's: its own epoch, its own clock, and where it came from."""
+def copy_head(dialect: Dialect) -> Executable:
+    """Copy a head with its own epoch and times, and with its origin: a thread and a position."""
     now = bindparam("p_now", type_=THREADS.c.created_at.type)
     until = CHECKPOINTS.c.seq <= bindparam("p_until", type_=CHECKPOINTS.c.seq.type)
     highest = select(func.coalesce(func.max(CHECKPOINTS.c.ordinal), literal_column("0")))
-    return _copy(
+    return _copy_selected(
         THREADS,
         {
             "next_seq": bindparam("p_next_seq", type_=THREADS.c.next_seq.type),
@@ -97,22 +100,22 @@ def copy_head(d: Dialect) -> Executable:
 
 
 @statement()
-def read_position(d: Dialect) -> Executable:
-    """Where a checkpoint is."""
+def read_position(dialect: Dialect) -> Executable:
+    """Select the position of a checkpoint."""
     same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
     return select(CHECKPOINTS.c.seq).where(of_log(CHECKPOINTS), same)
 
 
 @statement()
-def has_entry(d: Dialect) -> Executable:
-    """One row if there is an entry at a position."""
+def has_entry(dialect: Dialect) -> Executable:
+    """Select one row if there is an entry at a position."""
     here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
-    return select(DELTAS.c.seq).where(of_log(DELTAS), here, DELTAS.c.kind.in_(words("entry")))
+    return select(DELTAS.c.seq).where(of_log(DELTAS), here, DELTAS.c.kind.in_(constants("entry")))
 
 
 @statement()
-def newest_until(d: Dialect) -> Executable:
-    """The newest checkpoint up to a position."""
+def find_newest_until(dialect: Dialect) -> Executable:
+    """Select the newest checkpoint up to a position."""
     until = CHECKPOINTS.c.seq <= bindparam("p_until", type_=CHECKPOINTS.c.seq.type)
     return (
         select(CHECKPOINTS.c.checkpoint_id)
@@ -123,17 +126,18 @@ def newest_until(d: Dialect) -> Executable:
 
 
 @statement()
-def holds_anything(d: Dialect) -> Executable:
-    """One row if a log has an entry that is not a nameless state."""
+def find_content(dialect: Dialect) -> Executable:
+    """Select one row if a log has anything but states that no checkpoint has."""
     named = select(CHECKPOINTS.c.seq).where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq == DELTAS.c.seq)
-    is_state = DELTAS.c.kind.in_(words(*STATES))
+    is_state = DELTAS.c.kind.in_(constants(*STATES))
     return select(DELTAS.c.seq).where(of_log(DELTAS), or_(~is_state, named.exists())).limit(1)
 
 
-def _copy(table: Table, changed: dict[str, Any], where: list[Any]) -> Executable:
+def _copy_selected(table: Table, changed: dict[str, Any], where: list[Any]) -> Executable:
+    """Insert the rows of *table* that *where* picks once more, with the columns *changed*."""
     columns = {c.name: changed.get(c.name, c) for c in table.columns}
     columns["log_id"] = bindparam("p_log_id", type_=table.c.log_id.type)
-    columns["signature"] = null()  # it is made for the place of a row
+    columns["signature"] = null()  # a signature is valid at one position only
     selected = select(*(value.label(name) for name, value in columns.items())).where(
         and_(of_log(table), *where)
     )
@@ -141,7 +145,7 @@ def _copy(table: Table, changed: dict[str, Any], where: list[Any]) -> Executable
 
 
 def copy_log(
-    d: Dialect,
+    dialect: Dialect,
     source: Log,
     target: Log,
     now: datetime,
@@ -151,40 +155,40 @@ def copy_log(
 ) -> Program[bool]:
     """Copy *source* to *target*; up to a checkpoint, or to the entry at a *position*, if given.
 
-    ``False`` if there is nothing to copy, or no such checkpoint or entry.
+    Returns ``False`` if there is nothing to copy, or no such checkpoint or entry.
 
     Raises:
-        Conflict: *target* holds something; nothing was changed.
+        Conflict: *target* is not empty; nothing was changed.
     """
-    # In the order of their keys, so that two copies in opposite directions do not deadlock.
+    # Locked in the order of their keys, so that two opposite copies do not deadlock.
     heads: dict[Log, Head | None] = {}
     for log in sorted((source, target)):
-        rows = yield lock_log(d), log.binds()
+        rows = yield lock_log(dialect), log.binds()
         heads[log] = Head._make(rows[0]) if rows else None
     old, new = heads[source], heads[target]
-    if old is None or not old.is_live(now) or not (yield holds_anything(d), source.binds()):
+    if old is None or not old.is_live(now) or not (yield find_content(dialect), source.binds()):
         return False
     until = old.next_seq
     if checkpoint_id is not None:
-        named = yield read_position(d), source.binds() | {"p_checkpoint_id": checkpoint_id}
+        named = yield read_position(dialect), source.binds() | {"p_checkpoint_id": checkpoint_id}
         if not named:
             return False
         until = named[0].seq
     head_id = checkpoint_id or old.head_id
     if position is not None:
-        if not (yield has_entry(d), source.binds() | {"p_seq": position}):
+        if not (yield has_entry(dialect), source.binds() | {"p_seq": position}):
             return False
         until = position
-        newest = yield newest_until(d), source.binds() | {"p_until": position}
+        newest = yield find_newest_until(dialect), source.binds() | {"p_until": position}
         head_id = newest[0].checkpoint_id if newest else None
-    if new is not None and new.is_live(now) and (yield holds_anything(d), target.binds()):
-        raise _taken(target)
+    if new is not None and new.is_live(now) and (yield find_content(dialect), target.binds()):
+        raise _target_in_use(target)
     if new is not None:
-        yield from remove_log(d, target)
+        yield from remove_log(dialect, target)
     whole = checkpoint_id is None and position is None
     last = until
-    if not whole:  # what was written for the step after a checkpoint comes behind it
-        written = yield last_write(d), source.binds() | {"p_until": until}
+    if not whole:  # pending writes of a checkpoint come behind it
+        written = yield find_last_write(dialect), source.binds() | {"p_until": until}
         last = max(until, written[0].seq or 0)
     values = source.binds() | {
         "p_log_id": target.key,
@@ -195,20 +199,21 @@ def copy_log(
         "p_head_id": head_id,
         "p_epoch": new_epoch(),
         "p_now": now,
-        "p_active_at": second_of(now),
+        "p_active_at": truncate_to_second(now),
     }
     try:
-        yield copy_head(d), values
-        yield copy_rows(d, table="checkpoints"), values
+        yield copy_head(dialect), values
+        yield copy_rows(dialect, table="checkpoints"), values
         for table in ("deltas",) if whole else ("others", "writes"):
-            yield copy_rows(d, table=table), values
+            yield copy_rows(dialect, table=table), values
     except UniqueViolation as error:
-        raise _taken(target) from error
+        raise _target_in_use(target) from error
     return True
 
 
-def _taken(target: Log) -> Conflict:
+def _target_in_use(target: Log) -> Conflict:
+    """Return the error for a target that is not empty."""
     return Conflict(
-        f"thread {target.thread_id!r} holds something already; a copy goes into an empty thread",
+        f"thread {target.thread_id!r} is not empty; copy to a new thread, or delete this one first",
         current=target.thread_id,
     )

@@ -1,6 +1,7 @@
-"""Deleting from one log: lock first, then look, in separate statements.
+"""Delete from one log: lock first, then look, in separate statements.
 
-A deleted log leaves a tombstone. A state goes only when it has no name and no other is built on it.
+A deleted log leaves a tombstone. A state goes only when no checkpoint has it and no other state is
+built on it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from memalchemy.codec.search_text import MAX_TEXT
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict
 from memalchemy.keys import encode_id
-from memalchemy.log.dependencies import find_resting, without_needed
+from memalchemy.log.dependencies import find_dependent, without_required
 from memalchemy.log.heads import Head, lock_log, lock_thread
 from memalchemy.log.tables import (
     CHECKPOINTS,
@@ -35,21 +36,21 @@ from memalchemy.log.tables import (
     STATES,
     THREADS,
     Log,
-    binds,
-    key_range,
+    column_binds,
+    constants,
     of_log,
     same_log,
-    words,
+    write_key_range,
 )
 from memalchemy.statements import Program, statement
 
 ORPHANED_AFTER = timedelta(days=1)
-"""The age at which pending writes are removed if their checkpoint has no name."""
+"""The age at which pending writes are removed if their checkpoint was never saved."""
 
 
 @statement()
-def move_epoch(d: Dialect) -> Executable:
-    """Tell every cache that a base of this log may be gone, and find its newest name again."""
+def move_epoch(dialect: Dialect) -> Executable:
+    """Move a log's epoch by ``p_epoch_step``, so that no cache trusts a base; set its head_id."""
     newest = (
         select(CHECKPOINTS.c.checkpoint_id)
         .where(of_log(CHECKPOINTS))
@@ -61,7 +62,7 @@ def move_epoch(d: Dialect) -> Executable:
         update(THREADS)
         .where(of_log(THREADS))
         .values(
-            epoch=THREADS.c.epoch + bindparam("p_moved", type_=THREADS.c.epoch.type),
+            epoch=THREADS.c.epoch + bindparam("p_epoch_step", type_=THREADS.c.epoch.type),
             version=THREADS.c.version + 1,
             head_id=newest,
         )
@@ -72,8 +73,8 @@ def move_epoch(d: Dialect) -> Executable:
 
 
 @statement()
-def sweep_states(d: Dialect) -> Executable:
-    """Delete states that no name leads to, over any number of bases."""
+def sweep_states(dialect: Dialect) -> Executable:
+    """Delete the states that no checkpoint is rebuilt from, over any number of bases."""
     named = (
         select(DELTAS.c.seq, DELTAS.c.base_seq)
         .join(CHECKPOINTS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
@@ -87,55 +88,61 @@ def sweep_states(d: Dialect) -> Executable:
         .where(of_log(base))
     )
     return delete(DELTAS).where(
-        of_log(DELTAS), DELTAS.c.kind.in_(words(*STATES)), DELTAS.c.seq.not_in(select(alive.c.seq))
+        of_log(DELTAS),
+        DELTAS.c.kind.in_(constants(*STATES)),
+        DELTAS.c.seq.not_in(select(alive.c.seq)),
     )
 
 
 @statement()
-def sweep_writes(d: Dialect) -> Executable:
-    """Delete pending writes, put before ``p_orphaned``, of checkpoints without a name."""
+def sweep_writes(dialect: Dialect) -> Executable:
+    """Delete pending writes of missing checkpoints that were stored before ``p_orphan_cutoff``."""
     names = select(CHECKPOINTS.c.checkpoint_id).where(of_log(CHECKPOINTS))
-    old = DELTAS.c.stored_at < bindparam("p_orphaned", type_=DELTAS.c.stored_at.type)
+    old = DELTAS.c.stored_at < bindparam("p_orphan_cutoff", type_=DELTAS.c.stored_at.type)
     return delete(DELTAS).where(
-        of_log(DELTAS), DELTAS.c.kind.in_(words("write")), old, DELTAS.c.label.not_in(names)
+        of_log(DELTAS), DELTAS.c.kind.in_(constants("write")), old, DELTAS.c.label.not_in(names)
     )
 
 
-def sweep(d: Dialect, log: Log, now: datetime) -> Program[tuple[Head, int] | None]:
-    """Remove states and writes of one log that nothing needs, under its lock; its head before and
-    its epoch after.
+def sweep(dialect: Dialect, log: Log, now: datetime) -> Program[tuple[Head, int] | None]:
+    """Remove the states and pending writes of one log that nothing needs, under its lock.
+
+    Returns the log's head as it was before, and its epoch now; ``None`` if there is no log.
     """
-    rows = yield lock_log(d), log.binds()
+    rows = yield lock_log(dialect), log.binds()
     if not rows:
         return None
     head = Head._make(rows[0])
-    swept = yield from sweep_locked(d, log, now, renamed=False)
+    swept = yield from sweep_locked(dialect, log, now, renamed=False)
     return head, head.epoch + (swept > 0)
 
 
 def sweep_locked(
-    d: Dialect, log: Log, now: datetime, *, renamed: bool, rewritten: bool = False
+    dialect: Dialect, log: Log, now: datetime, *, renamed: bool, rewritten: bool = False
 ) -> Program[int]:
-    """`sweep` for a caller that holds the lock, and has removed names or rewritten states."""
-    swept = yield sweep_states(d), log.binds()
-    yield sweep_writes(d), log.binds() | {"p_orphaned": now - ORPHANED_AFTER}
+    """Sweep a locked log, of which checkpoints were deleted (*renamed*) or states *rewritten*.
+
+    Returns the number of states that were removed.
+    """
+    swept = yield sweep_states(dialect), log.binds()
+    yield sweep_writes(dialect), log.binds() | {"p_orphan_cutoff": now - ORPHANED_AFTER}
     moved = swept.touched > 0 or rewritten
     if moved or renamed:
-        yield move_epoch(d), log.binds() | {"p_moved": int(moved)}
+        yield move_epoch(dialect), log.binds() | {"p_epoch_step": int(moved)}
     return swept.touched
 
 
 # --- Whole logs ----------------------------------------------------------------------------------
 
 
-def listed_logs(d: Dialect, logs: Iterable[Log]) -> Iterator[dict[str, Any]]:
-    """The binds that name *logs*, in as many lists as they take."""
-    return d.statements.list_batches("p_logs", [(log.key,) for log in logs])
+def bind_logs(dialect: Dialect, logs: Iterable[Log]) -> Iterator[dict[str, Any]]:
+    """Yield the binds that list *logs*, in as many lists as they take."""
+    return dialect.statements.list_batches("p_logs", [(log.key,) for log in logs])
 
 
-def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:
-    """A row is of one of the logs that `listed_logs` binds."""
-    names = d.statements.rows_from_list("p_logs", ("log_id",))
+def is_of_listed_log(dialect: Dialect, table: Any) -> ColumnElement[bool]:
+    """Return the condition that a row is of one of the logs that `bind_logs` lists."""
+    names = dialect.statements.rows_from_list("p_logs", ("log_id",))
     return table.c.log_id.in_(select(names.c.log_id))  # type: ignore[no-any-return]
 
 
@@ -143,18 +150,18 @@ _TABLES = {"checkpoints": CHECKPOINTS, "entries": DELTAS, "deltas": DELTAS, "thr
 
 
 @statement(table=tuple(_TABLES))
-def empty(d: Dialect, table: str) -> Executable:
-    """Delete the rows of some logs; or of those the entries."""
-    gone = delete(_TABLES[table]).where(is_listed(d, _TABLES[table]))
-    return gone.where(DELTAS.c.kind.in_(words("entry"))) if table == "entries" else gone
+def delete_rows(dialect: Dialect, table: str) -> Executable:
+    """Delete the rows of the listed logs from a table; ``entries`` are a part of ``deltas``."""
+    gone = delete(_TABLES[table]).where(is_of_listed_log(dialect, _TABLES[table]))
+    return gone.where(DELTAS.c.kind.in_(constants("entry"))) if table == "entries" else gone
 
 
 @statement()
-def bury(d: Dialect) -> Executable:
-    """Turn the heads of some logs into tombstones: ids and the epoch alone."""
+def leave_tombstones(dialect: Dialect) -> Executable:
+    """Turn the heads of the listed logs into tombstones, which keep ids and the epoch alone."""
     return (
         update(THREADS)
-        .where(is_listed(d, THREADS), THREADS.c.deleted_at.is_(None))
+        .where(is_of_listed_log(dialect, THREADS), THREADS.c.deleted_at.is_(None))
         .values(
             deleted_at=bindparam("p_now"),
             epoch=THREADS.c.epoch + 1,
@@ -170,48 +177,49 @@ def bury(d: Dialect) -> Executable:
     )
 
 
-def delete_thread(d: Dialect, log: Log, now: datetime) -> Program[bool]:
-    """Delete all logs of the thread of *log*, leaving tombstones; whether a live one was there."""
-    rows = yield lock_thread(d), log.names()
-    return (yield from _bury_locked(d, [Head._make(row) for row in rows], now))
+def delete_thread(dialect: Dialect, log: Log, now: datetime) -> Program[bool]:
+    """Delete all logs of the thread of *log*, leaving tombstones; return whether any was live."""
+    rows = yield lock_thread(dialect), log.head_binds()
+    return (yield from _replace_by_tombstones(dialect, [Head._make(row) for row in rows], now))
 
 
-def delete_log(d: Dialect, log: Log, now: datetime) -> Program[bool]:
-    """Delete one log, leaving a tombstone; whether it was there. The thread's others stay."""
-    rows = yield lock_log(d), log.binds()
-    return (yield from _bury_locked(d, [Head._make(row) for row in rows], now))
+def delete_log(dialect: Dialect, log: Log, now: datetime) -> Program[bool]:
+    """Delete one log, leaving a tombstone; return whether it was live. The thread's others stay."""
+    rows = yield lock_log(dialect), log.binds()
+    return (yield from _replace_by_tombstones(dialect, [Head._make(row) for row in rows], now))
 
 
-def _bury_locked(d: Dialect, heads: Sequence[Head], now: datetime) -> Program[bool]:
-    for listed in listed_logs(d, (head.log for head in heads)):
-        yield empty(d, table="checkpoints"), listed
-        # Of a tombstone, too: writes of a life that did not begin may wait there.
-        yield empty(d, table="deltas"), listed
-        yield bury(d), listed | {"p_now": now, "p_meta": {}}
+def _replace_by_tombstones(dialect: Dialect, heads: Sequence[Head], now: datetime) -> Program[bool]:
+    """Delete everything of locked logs but their tombstones; return whether any was live."""
+    for listed in bind_logs(dialect, (head.log for head in heads)):
+        yield delete_rows(dialect, table="checkpoints"), listed
+        # Also of a tombstone: pending writes may wait there for a new life that never began.
+        yield delete_rows(dialect, table="deltas"), listed
+        yield leave_tombstones(dialect), listed | {"p_now": now, "p_meta": {}}
     return any(head.is_live(now) for head in heads)
 
 
 def remove_log(
-    d: Dialect, log: Log, only_if: Callable[[Head], bool] = lambda head: True
+    dialect: Dialect, log: Log, only_if: Callable[[Head], bool] = lambda head: True
 ) -> Program[int]:
-    """Remove one log for good, tombstone included; how many checkpoints and entries it had.
+    """Remove one log for good, tombstone included; return the number of checkpoints and entries.
 
     *only_if* looks at the head under its lock: what made the log removable may be over by then.
     """
-    rows = yield lock_log(d), log.binds()
+    rows = yield lock_log(dialect), log.binds()
     if not rows or not only_if(Head._make(rows[0])):
         return 0
-    return (yield from remove_locked(d, [log]))
+    return (yield from remove_locked(dialect, [log]))
 
 
-def remove_locked(d: Dialect, logs: Sequence[Log]) -> Program[int]:
-    """`remove_log` of logs that the caller has locked."""
+def remove_locked(dialect: Dialect, logs: Sequence[Log]) -> Program[int]:
+    """Do as `remove_log` for logs that the caller has locked."""
     gone = 0
-    for listed in listed_logs(d, logs):
-        gone += (yield empty(d, table="checkpoints"), listed).touched
-        gone += (yield empty(d, table="entries"), listed).touched
-        yield empty(d, table="deltas"), listed
-        yield empty(d, table="threads"), listed
+    for listed in bind_logs(dialect, logs):
+        gone += (yield delete_rows(dialect, table="checkpoints"), listed).touched
+        gone += (yield delete_rows(dialect, table="entries"), listed).touched
+        yield delete_rows(dialect, table="deltas"), listed
+        yield delete_rows(dialect, table="threads"), listed
     return gone
 
 
@@ -219,8 +227,8 @@ def remove_locked(d: Dialect, logs: Sequence[Log]) -> Program[int]:
 
 
 @statement()
-def remove_name(d: Dialect) -> Executable:
-    """Delete one checkpoint's name, unless another checkpoint of the log rests on it."""
+def delete_checkpoint_row(dialect: Dialect) -> Executable:
+    """Delete one checkpoint's row, unless another checkpoint of the log rests on it."""
     same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
     resting = CHECKPOINTS.alias("resting")
     on_it = select(resting.c.seq).where(
@@ -233,34 +241,34 @@ def remove_name(d: Dialect) -> Executable:
 
 
 @statement()
-def remove_unneeded(d: Dialect) -> Executable:
-    """Delete one state that neither has a name nor is a base."""
+def delete_unneeded_state(dialect: Dialect) -> Executable:
+    """Delete one state if no checkpoint has it and no other state is built on it."""
     seq = bindparam("p_seq", type_=DELTAS.c.seq.type)
     child = DELTAS.alias("child")
     named = select(CHECKPOINTS.c.seq).where(of_log(CHECKPOINTS), CHECKPOINTS.c.seq == seq)
     built_on = select(child.c.seq).where(of_log(child), child.c.base_seq == seq)
     return (
         delete(DELTAS)
-        .where(of_log(DELTAS), DELTAS.c.seq == seq, DELTAS.c.kind.in_(words(*STATES)))
+        .where(of_log(DELTAS), DELTAS.c.seq == seq, DELTAS.c.kind.in_(constants(*STATES)))
         .where(~named.exists(), ~built_on.exists())
         .returning(DELTAS.c.base_seq)
     )
 
 
 @statement()
-def remove_writes(d: Dialect) -> Executable:
+def delete_writes(dialect: Dialect) -> Executable:
     """Delete the pending writes of one checkpoint; binds ``p_low`` and ``p_high`` of their keys."""
     key = DELTAS.c.entry_key
     low, high = (bindparam(name, type_=key.type) for name in ("p_low", "p_high"))
     of_it = DELTAS.c.label == bindparam("p_checkpoint_id", type_=DELTAS.c.label.type)
     return delete(DELTAS).where(
-        of_log(DELTAS), DELTAS.c.kind.in_(words("write")), key >= low, key < high, of_it
+        of_log(DELTAS), DELTAS.c.kind.in_(constants("write")), key >= low, key < high, of_it
     )
 
 
 @statement()
-def read_words(d: Dialect) -> Executable:
-    """The search text of a state, and that of the next checkpoint of its log."""
+def read_search_text(dialect: Dialect) -> Executable:
+    """Select the search text of a state, and that of the next checkpoint of its log."""
     seq = bindparam("p_seq", type_=DELTAS.c.seq.type)
     following = (
         select(func.min(CHECKPOINTS.c.seq))
@@ -275,66 +283,70 @@ def read_words(d: Dialect) -> Executable:
 
 
 @statement()
-def replace_words(d: Dialect) -> Executable:
-    """Give a state another search text."""
+def replace_search_text(dialect: Dialect) -> Executable:
+    """Replace the search text of a state."""
     here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
-    return update(DELTAS).where(of_log(DELTAS), here).values(binds(DELTAS, ["search_text"]))
+    return update(DELTAS).where(of_log(DELTAS), here).values(column_binds(DELTAS, ["search_text"]))
 
 
-def _hand_over_words(d: Dialect, log: Log, seq: int) -> Program[None]:
+def _hand_over_search_text(dialect: Dialect, log: Log, seq: int) -> Program[None]:
     """Add the search text of the state at *seq* to that of the checkpoint after it."""
-    rows = yield read_words(d), log.binds() | {"p_seq": seq}
+    rows = yield read_search_text(dialect), log.binds() | {"p_seq": seq}
     if len(rows) < 2 or not rows[0].search_text:
         return
     both = " ".join(row.search_text for row in rows if row.search_text)
     if len(both) > MAX_TEXT:  # the newest are what is searched for most
         both = both[-MAX_TEXT:].partition(" ")[2]
-    yield replace_words(d), log.binds() | {"p_seq": rows[1].seq, "p_search_text": both}
+    yield replace_search_text(dialect), log.binds() | {"p_seq": rows[1].seq, "p_search_text": both}
 
 
-def _check_not_rested_on(d: Dialect, log: Log, checkpoint_id: str) -> Program[None]:
-    resting = yield find_resting(d), log.binds() | {"p_checkpoint_id": checkpoint_id, "p_limit": 1}
+def _check_no_dependents(dialect: Dialect, log: Log, checkpoint_id: str) -> Program[None]:
+    """Raise `Conflict` if another checkpoint rests on *checkpoint_id*."""
+    resting = yield (
+        find_dependent(dialect),
+        log.binds() | {"p_checkpoint_id": checkpoint_id, "p_limit": 1},
+    )
     if resting:
         raise Conflict(
             f"checkpoint {resting[0].checkpoint_id!r} of thread {log.thread_id!r} rests on "
             f"{checkpoint_id!r} and cannot be rebuilt without it; nothing was deleted. Delete that "
-            "one first, or the whole thread.",
+            "one first, or delete the whole thread.",
             current=resting[0].checkpoint_id,
         )
 
 
 def delete_checkpoint(
-    d: Dialect, log: Log, checkpoint_id: str, now: datetime, *, superseded: bool = False
+    dialect: Dialect, log: Log, checkpoint_id: str, now: datetime, *, superseded: bool = False
 ) -> Program[bool]:
-    """Delete one checkpoint, and the states that only it needed; whether it was there.
+    """Delete one checkpoint, and the states that only it needed; return whether it was there.
 
-    If it is *superseded*, the next one is found by its words from now on.
+    If it is *superseded*, a search for its words finds the next checkpoint from now on.
 
     Raises:
-        Conflict: another rests on it; nothing was changed.
+        Conflict: another checkpoint rests on it; nothing was changed.
     """
-    rows = yield lock_log(d), log.binds()
+    rows = yield lock_log(dialect), log.binds()
     if not rows or not Head._make(rows[0]).is_live(now):
         return False
-    named = yield remove_name(d), log.binds() | {"p_checkpoint_id": checkpoint_id}
+    named = yield delete_checkpoint_row(dialect), log.binds() | {"p_checkpoint_id": checkpoint_id}
     if not named:
-        yield from _check_not_rested_on(d, log, checkpoint_id)
+        yield from _check_no_dependents(dialect, log, checkpoint_id)
         return False
     yield (
-        remove_writes(d),
-        log.binds() | {"p_checkpoint_id": checkpoint_id} | key_range(checkpoint_id),
+        delete_writes(dialect),
+        log.binds() | {"p_checkpoint_id": checkpoint_id} | write_key_range(checkpoint_id),
     )
     seq: int | None = named[0].seq
     if superseded:
-        yield from _hand_over_words(d, log, named[0].seq)
+        yield from _hand_over_search_text(dialect, log, named[0].seq)
     moved = False
     while seq is not None:
-        gone = yield remove_unneeded(d), log.binds() | {"p_seq": seq}
+        gone = yield delete_unneeded_state(dialect), log.binds() | {"p_seq": seq}
         if not gone:
             break
         moved = True
         seq = gone[0].base_seq
-    yield move_epoch(d), log.binds() | {"p_moved": int(moved)}
+    yield move_epoch(dialect), log.binds() | {"p_epoch_step": int(moved)}
     return True
 
 
@@ -342,34 +354,34 @@ def delete_checkpoint(
 
 
 @statement()
-def remove_writes_listed(d: Dialect) -> Executable:
-    """Delete the pending writes of some checkpoints; binds ``p_keys``, of `list_batches`."""
-    named = d.statements.rows_from_list("p_keys", ("label",))
+def delete_writes_of_checkpoints(dialect: Dialect) -> Executable:
+    """Delete the pending writes of the checkpoints that ``p_keys`` lists; see `list_batches`."""
+    named = dialect.statements.rows_from_list("p_keys", ("label",))
     here = DELTAS.c.label.in_(select(named.c.label))
-    return delete(DELTAS).where(of_log(DELTAS), DELTAS.c.kind.in_(words("write")), here)
+    return delete(DELTAS).where(of_log(DELTAS), DELTAS.c.kind.in_(constants("write")), here)
 
 
 @statement()
-def remove_names_listed(d: Dialect) -> Executable:
-    """Delete the names of some checkpoints; binds ``p_keys``, of `list_batches`."""
-    named = d.statements.rows_from_list("p_keys", ("checkpoint_id",))
+def delete_checkpoint_rows(dialect: Dialect) -> Executable:
+    """Delete the rows of the checkpoints that ``p_keys`` lists; see `list_batches`."""
+    named = dialect.statements.rows_from_list("p_keys", ("checkpoint_id",))
     here = CHECKPOINTS.c.checkpoint_id.in_(select(named.c.checkpoint_id))
     return delete(CHECKPOINTS).where(of_log(CHECKPOINTS), here)
 
 
-def delete_checkpoints(d: Dialect, log: Log, ids: Sequence[str], now: Any) -> Program[int]:
-    """Delete checkpoints with their writes, and the states that only they needed; how many.
+def delete_checkpoints(dialect: Dialect, log: Log, ids: Sequence[str], now: Any) -> Program[int]:
+    """Delete checkpoints with their pending writes, and the states that only they needed.
 
-    Those that others rest on stay.
+    Checkpoints that others rest on stay. Returns the number of deleted ones.
     """
-    rows = yield lock_log(d), log.binds()
+    rows = yield lock_log(dialect), log.binds()
     if not rows or not Head._make(rows[0]).is_live(now):
         return 0
-    ids = yield from without_needed(d, log, ids)
+    ids = yield from without_required(dialect, log, ids)
     gone = 0
-    for listed in d.statements.list_batches("p_keys", [(encode_id(one),) for one in ids]):
-        yield remove_writes_listed(d), log.binds() | listed
-        gone += (yield remove_names_listed(d), log.binds() | listed).touched
+    for listed in dialect.statements.list_batches("p_keys", [(encode_id(one),) for one in ids]):
+        yield delete_writes_of_checkpoints(dialect), log.binds() | listed
+        gone += (yield delete_checkpoint_rows(dialect), log.binds() | listed).touched
     if gone:
-        yield from sweep_locked(d, log, now, renamed=True)
+        yield from sweep_locked(dialect, log, now, renamed=True)
     return gone

@@ -1,8 +1,8 @@
-"""Checkpoints that rest on another: it stays as long as one of them does.
+"""Dependencies between checkpoints: one that others rest on stays as long as any of them does.
 
 A state may be incomplete without its parent's state and pending writes, and the parent's without
-those of its own parent. `CheckpointRow.rests_on` names the parent then. Whatever removes names asks
-here which of them have to stay.
+those of its own parent. `CheckpointRow.rests_on` names the parent then. Whatever deletes
+checkpoints asks here which of them have to stay.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from memalchemy.dialects import Dialect
 from memalchemy.log.tables import CHECKPOINTS, Log, of_log, same_log
 from memalchemy.statements import Program, statement
 
-NAMED = ("log_id", "checkpoint_id")
+CHECKPOINT_KEY = ("log_id", "checkpoint_id")
 
 
-def needed(d: Dialect, first: Select[Any]) -> CTE:
-    """The checkpoints that those rest on that stay, over any number of steps.
+def required_checkpoints(dialect: Dialect, first: Select[Any]) -> CTE:
+    """Return a CTE of the checkpoints that *first* names, and of those that they rest on in turn.
 
-    *first* has the `NAMED` columns of those that they rest on directly.
+    *first* selects the `CHECKPOINT_KEY` columns.
     """
     start = first.cte("needed", recursive=True, nesting=True)
     here = and_(same_log(CHECKPOINTS, start), CHECKPOINTS.c.checkpoint_id == start.c.checkpoint_id)
@@ -32,12 +32,12 @@ def needed(d: Dialect, first: Select[Any]) -> CTE:
         .join(CHECKPOINTS, here)
         .where(CHECKPOINTS.c.rests_on.is_not(None))
     )
-    return d.statements.recursive_union(start, rest, NAMED)
+    return dialect.statements.recursive_union(start, rest, CHECKPOINT_KEY)
 
 
 @statement()
-def find_resting(d: Dialect) -> Executable:
-    """A checkpoint of a log that rests on another."""
+def find_dependent(dialect: Dialect) -> Executable:
+    """Select the newest checkpoints of a log that rest on ``p_checkpoint_id``: ``p_limit``."""
     on = CHECKPOINTS.c.rests_on
     return (
         select(CHECKPOINTS.c.checkpoint_id)
@@ -48,15 +48,15 @@ def find_resting(d: Dialect) -> Executable:
 
 
 @statement()
-def list_resting(d: Dialect) -> Executable:
-    """The checkpoints of a log that rest on another, with that."""
+def list_dependencies(dialect: Dialect) -> Executable:
+    """Select the checkpoints of a log that rest on another, and that other one."""
     on = CHECKPOINTS.c.rests_on
     return select(CHECKPOINTS.c.checkpoint_id, on).where(of_log(CHECKPOINTS), on.is_not(None))
 
 
-def without_needed(d: Dialect, log: Log, ids: Sequence[str]) -> Program[list[str]]:
-    """Those of *ids* that no checkpoint of the log rests on that is not one of them."""
-    rows = yield list_resting(d), log.binds()
+def without_required(dialect: Dialect, log: Log, ids: Sequence[str]) -> Program[list[str]]:
+    """Return *ids* without those that a checkpoint which is not among them rests on."""
+    rows = yield list_dependencies(dialect), log.binds()
     below = {row.checkpoint_id: row.rests_on for row in rows}
     going = dict.fromkeys(ids)
     stay = [on for name, on in below.items() if name not in going]

@@ -1,7 +1,6 @@
-"""Entries of a log: reading, removing and editing them. `memalchemy.log.append` puts them in.
+"""Entries of a log: read, remove and edit them; `memalchemy.log.append` inserts them.
 
-Whatever has to look first locks the head, then looks, in separate statements. Payloads are bytes
-that others made.
+Whatever has to look first locks the head, then looks, in separate statements.
 """
 
 from __future__ import annotations
@@ -27,55 +26,56 @@ from memalchemy.contracts import UNSET, Unset
 from memalchemy.dialects import Dialect
 from memalchemy.errors import ThreadDeleted
 from memalchemy.log.delete import remove_log
-from memalchemy.log.heads import Head, conflict, lock_log
+from memalchemy.log.heads import Head, lock_log, version_conflict
 from memalchemy.log.tables import (
     DELTAS,
     THREADS,
     Log,
-    binds,
+    column_binds,
+    constants,
     live,
     of_log,
     same_log,
-    words,
 )
 from memalchemy.statements import NAMELESS, Program, statement
 
-EVERYTHING = 2**62
-_VALUE = ("seq", "codec", "checksum", "payload")
-_READ = (*_VALUE, "entry_key", "occurred_at", "stored_at")
+MAX_POSITION = 2**62
+_VALUE_COLUMNS = ("seq", "codec", "checksum", "payload")
+_ENTRY_COLUMNS = (*_VALUE_COLUMNS, "entry_key", "occurred_at", "stored_at")
 
 
 def is_entry(table: Any = DELTAS) -> ColumnElement[bool]:
-    return table.c.kind.in_(words("entry"))  # type: ignore[no-any-return]
+    """Return the condition that a row is an entry."""
+    return table.c.kind.in_(constants("entry"))  # type: ignore[no-any-return]
 
 
 # --- The head ------------------------------------------------------------------------------------
 
 
-def standing(
-    d: Dialect, log: Log, values: Mapping[str, Any], expected: int | Unset
+def lock_live_head(
+    dialect: Dialect, log: Log, values: Mapping[str, Any], expected: int | Unset
 ) -> Program[Head | None]:
-    """Lock a log: its head if it is live, and at the version that is expected.
+    """Lock a log; return its head, or ``None`` if the log does not exist or is a tombstone.
 
-    A head that has expired goes, with its rows.
+    A log that has expired is removed.
 
     Raises:
-        Conflict, ThreadDeleted: it is not as *expected*; nothing was changed.
+        Conflict, ThreadDeleted: the log is not at the version *expected*; nothing was changed.
         Corrupt: the key is another log's.
     """
-    answer = yield lock_log(d), log.binds()
+    answer = yield lock_log(dialect), log.binds()
     head = Head._make(answer[0]) if answer else None
     if head is not None:
         head.check_names(log)
     if head is not None and head.is_expired(values["p_now"]):
-        yield from remove_log(d, log)
+        yield from remove_log(dialect, log)
         head = None
     alive = head is not None and head.deleted_at is None
     current = head.version if head is not None and alive else 0
     if expected is not UNSET and current != expected:
         if head is not None and not alive:
             raise ThreadDeleted(log.thread_id)
-        raise conflict(log, expected, current)
+        raise version_conflict(log, expected, current)
     return head if alive else None
 
 
@@ -83,7 +83,7 @@ def standing(
 
 
 @statement(which=("all", "beyond", "between"))
-def remove_entries(d: Dialect, which: str) -> Executable:
+def delete_entries(dialect: Dialect, which: str) -> Executable:
     """Delete entries of a log: all, those beyond ``p_after``, or from ``p_low`` to ``p_high``."""
     seq = DELTAS.c.seq
     conditions: dict[str, list[ColumnElement[bool]]] = {
@@ -98,16 +98,18 @@ def remove_entries(d: Dialect, which: str) -> Executable:
 
 
 @statement()
-def edit_entry(d: Dialect) -> Executable:
-    """Give an entry another value; its position, key and times stay."""
+def update_entry(dialect: Dialect) -> Executable:
+    """Change the value of an entry; its position, key and times stay."""
     names = ("codec", "checksum", "search_text", "payload")
     here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
-    return update(DELTAS).where(of_log(DELTAS), is_entry(), here).values(binds(DELTAS, names))
+    return (
+        update(DELTAS).where(of_log(DELTAS), is_entry(), here).values(column_binds(DELTAS, names))
+    )
 
 
 @statement()
-def entries_changed(d: Dialect) -> Executable:
-    """Tell every reader that what it holds of this log may not be there any more."""
+def mark_entries_changed(dialect: Dialect) -> Executable:
+    """Move a log's epoch and version: what readers hold of it may be gone or changed."""
     return (
         update(THREADS)
         .where(of_log(THREADS))
@@ -120,61 +122,68 @@ def entries_changed(d: Dialect) -> Executable:
     )
 
 
-def take_newest(
-    d: Dialect, log: Log, values: Mapping[str, Any], expected: int | Unset
+def pop_newest(
+    dialect: Dialect, log: Log, values: Mapping[str, Any], expected: int | Unset
 ) -> Program[Any | None]:
-    """Remove the newest entry; its row, or ``None`` if there is none."""
-    head = yield from standing(d, log, values, expected)
+    """Remove the newest entry; return its row, or ``None`` if there is no entry."""
+    head = yield from lock_live_head(dialect, log, values, expected)
     if head is None:
         return None
-    answer = yield read_entries(d, end="last", timed=False), _bounds(log, values) | {"p_limit": 1}
+    answer = yield (
+        read_entries(dialect, end="last", timed=False),
+        _bounds(log, values) | {"p_limit": 1},
+    )
     if not answer:
         return None
     at = answer[0].seq
-    yield remove_entries(d, which="between"), log.binds() | {"p_low": at, "p_high": at}
-    yield entries_changed(d), values
+    yield delete_entries(dialect, which="between"), log.binds() | {"p_low": at, "p_high": at}
+    yield mark_entries_changed(dialect), values
     return answer[0]
 
 
-def change_one(
-    d: Dialect, log: Log, values: Mapping[str, Any], row: Mapping[str, Any], expected: int | Unset
+def edit_entry(
+    dialect: Dialect,
+    log: Log,
+    values: Mapping[str, Any],
+    row: Mapping[str, Any],
+    expected: int | Unset,
 ) -> Program[bool]:
-    """Give the entry at ``p_seq`` of *row* another value; whether it was there."""
-    head = yield from standing(d, log, values, expected)
-    if head is None or not (yield edit_entry(d), dict(row) | log.binds()).touched:
+    """Change the value of the entry at ``p_seq`` of *row*; return false if there is no entry."""
+    head = yield from lock_live_head(dialect, log, values, expected)
+    if head is None or not (yield update_entry(dialect), dict(row) | log.binds()).touched:
         return False
-    yield entries_changed(d), values
+    yield mark_entries_changed(dialect), values
     return True
 
 
-def remove_some(
-    d: Dialect,
+def remove_ranges(
+    dialect: Dialect,
     log: Log,
     values: Mapping[str, Any],
     ranges: Sequence[tuple[int, int]],
     expected: int | Unset,
 ) -> Program[int]:
-    """Remove the entries of some ranges of positions, ends included; how many they were."""
-    head = yield from standing(d, log, values, expected)
+    """Remove the entries in ranges of positions, ends included; return their number."""
+    head = yield from lock_live_head(dialect, log, values, expected)
     gone = 0
     for low, high in ranges if head is not None else ():
         within = log.binds() | {"p_low": low, "p_high": high}
-        gone += (yield remove_entries(d, which="between"), within).touched
+        gone += (yield delete_entries(dialect, which="between"), within).touched
     if gone:
-        yield entries_changed(d), values
+        yield mark_entries_changed(dialect), values
     return gone
 
 
-def remove_all(
-    d: Dialect, log: Log, values: Mapping[str, Any], expected: int | Unset = UNSET
+def clear_entries(
+    dialect: Dialect, log: Log, values: Mapping[str, Any], expected: int | Unset = UNSET
 ) -> Program[int]:
-    """Remove the entries of a log; how many they were."""
-    head = yield from standing(d, log, values, expected)
+    """Remove all entries of a log; return their number."""
+    head = yield from lock_live_head(dialect, log, values, expected)
     if head is None:
         return 0
-    gone = (yield remove_entries(d, which="all"), log.binds()).touched
+    gone = (yield delete_entries(dialect, which="all"), log.binds()).touched
     if gone:
-        yield entries_changed(d), values
+        yield mark_entries_changed(dialect), values
     return gone
 
 
@@ -182,15 +191,19 @@ def remove_all(
 
 
 def _is_live() -> ColumnElement[bool]:
+    """Return the condition that an entry's log is live."""
     return select(literal_column("1")).where(same_log(THREADS, DELTAS), live()).exists()
 
 
 @statement(end=("first", "last"), timed=(True, False))
-def read_entries(d: Dialect, end: str, timed: bool) -> Executable:
-    """The first or last entries between two positions; *timed*, those that occurred in a time."""
+def read_entries(dialect: Dialect, end: str, timed: bool) -> Executable:
+    """Select the first or last entries between two positions.
+
+    With *timed*, only those that occurred from ``p_since`` to before ``p_until``.
+    """
     seq, at = DELTAS.c.seq, DELTAS.c.occurred_at
     query = (
-        select(*(DELTAS.c[name] for name in _READ))
+        select(*(DELTAS.c[name] for name in _ENTRY_COLUMNS))
         .where(
             of_log(DELTAS),
             is_entry(),
@@ -208,12 +221,12 @@ def read_entries(d: Dialect, end: str, timed: bool) -> Executable:
 
 
 @statement(whole=(True, False))
-def read_news(d: Dialect, whole: bool) -> Executable:
-    """A log's version and epoch, with its entries from ``p_after`` on; with all of them if its
-    epoch is not ``p_epoch``. One row without an entry if there is none; no row if there is no log.
+def read_changes(dialect: Dialect, whole: bool) -> Executable:
+    """Select a log's version and epoch, with its entries from ``p_after`` on.
 
-    Of entries that are not *whole* only what their values are made of: keys and times take longer
-    to read than that. Their rows may be without names.
+    All entries come if the epoch is not ``p_epoch``. Without an entry there is one row; without a
+    log there is none. Unless *whole*, an entry has only the columns that its value is made of: its
+    key and times take longer to read than those. Such rows may be without names.
     """
     epoch, seq = THREADS.c.epoch, DELTAS.c.seq
     # A bound for the index, which a disjunction would not be.
@@ -222,7 +235,11 @@ def read_news(d: Dialect, whole: bool) -> Executable:
         else_=literal_column("-1", seq.type),
     )
     query = (
-        select(THREADS.c.version, epoch, *(DELTAS.c[name] for name in (_READ if whole else _VALUE)))
+        select(
+            THREADS.c.version,
+            epoch,
+            *(DELTAS.c[name] for name in (_ENTRY_COLUMNS if whole else _VALUE_COLUMNS)),
+        )
         .select_from(THREADS)
         .outerjoin(DELTAS, and_(same_log(DELTAS, THREADS), is_entry(), seq >= known))
         .where(of_log(THREADS), live())
@@ -232,27 +249,28 @@ def read_news(d: Dialect, whole: bool) -> Executable:
 
 
 @statement()
-def count_entries(d: Dialect) -> Executable:
-    """How many entries a log has."""
+def count_entries(dialect: Dialect) -> Executable:
+    """Count the entries of a log."""
     return select(func.count()).select_from(DELTAS).where(of_log(DELTAS), is_entry(), _is_live())
 
 
 @statement()
-def read_version(d: Dialect) -> Executable:
-    """The version of a log that is live."""
+def read_version(dialect: Dialect) -> Executable:
+    """Select the version of a live log."""
     return select(THREADS.c.version).where(of_log(THREADS), live())
 
 
 def _bounds(log: Log, values: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(values) | log.binds() | {"p_after": -1, "p_before": EVERYTHING}
+    """Return the binds of `read_entries` for the whole log."""
+    return dict(values) | log.binds() | {"p_after": -1, "p_before": MAX_POSITION}
 
 
-def holds_entries() -> ColumnElement[bool]:
-    """Whether a log has an entry; a condition on ``threads``."""
+def has_entries() -> ColumnElement[bool]:
+    """Return the condition on ``threads`` that a log has an entry."""
     here = and_(same_log(DELTAS, THREADS), is_entry())
     return select(literal_column("1")).select_from(DELTAS).where(here).exists()
 
 
-def has_anything() -> ColumnElement[bool]:
-    """Whether a log has a checkpoint or an entry; a condition on ``threads``."""
-    return or_(THREADS.c.head_id.is_not(None), holds_entries())
+def is_not_empty() -> ColumnElement[bool]:
+    """Return the condition on ``threads`` that a log has a checkpoint or an entry."""
+    return or_(THREADS.c.head_id.is_not(None), has_entries())

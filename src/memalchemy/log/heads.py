@@ -1,6 +1,6 @@
-"""The head of a log: reading it, locking it, and allotting positions under its lock.
+"""The head of a log: read it, lock it, and allot positions under its lock.
 
-`allot` builds every statement that gives positions of a log away: for a checkpoint or many, for
+The statements here are the only ones that allot positions of a log: for a checkpoint or many, for
 entries, and for a row of pending writes. Nothing else writes ``next_seq``.
 """
 
@@ -34,7 +34,7 @@ from memalchemy.log.tables import (
     THREADS,
     Log,
     live,
-    names,
+    name_binds,
     of_log,
     of_thread,
     same_log,
@@ -44,7 +44,7 @@ from memalchemy.statements import Program, statement
 
 
 class Head(NamedTuple):
-    """A row of ``threads``."""
+    """Row of ``threads``."""
 
     namespace: str
     next_seq: int
@@ -78,34 +78,38 @@ _HEAD = [THREADS.c[name] for name in Head._fields]
 
 
 @statement()
-def read_head(d: Dialect) -> Executable:
-    """The head of a log, as it is."""
+def read_head(dialect: Dialect) -> Executable:
+    """Select the head of a log, as it is."""
     return select(*_HEAD).where(of_log(THREADS))
 
 
 @statement()
-def lock_log(d: Dialect) -> Executable:
+def lock_log(dialect: Dialect) -> Executable:
     """Lock one log."""
-    return d.statements.lock(THREADS, of_log(THREADS), _HEAD)
+    return dialect.statements.lock(THREADS, of_log(THREADS), _HEAD)
 
 
 @statement()
-def lock_thread(d: Dialect) -> Executable:
+def lock_thread(dialect: Dialect) -> Executable:
     """Lock all logs of a thread."""
-    return d.statements.lock(THREADS, of_thread(), _HEAD)
+    return dialect.statements.lock(THREADS, of_thread(), _HEAD)
 
 
 # --- Allotting -----------------------------------------------------------------------------------
 
 PURPOSES = ("checkpoint", "entries", "write")
-"""The uses of positions. Checkpoints move the newest checkpoint and the number of checkpoints,
-entries the version once however many they are, and a row of writes moves neither.
+"""The uses of positions.
+
+A checkpoint moves the newest checkpoint and the number of checkpoints. Entries move the version
+once, however many they are. A row of pending writes moves none of these.
 """
 
 CONDITIONS = ("any", "none", "newest", "version", "alive")
-"""The state in which a log must be. ``none``: without a checkpoint, or without an entry, ever or
-since it was deleted; ``newest``: ``p_expected`` is its newest checkpoint; ``version``: at
-``p_expected``; ``alive``: not deleted.
+"""The state in which a log must be.
+
+``none``: it has no checkpoint, or no entry, ever or since it was deleted. ``newest``:
+``p_expected`` is its newest checkpoint. ``version``: its version is ``p_expected``. ``alive``: it
+is not deleted.
 """
 
 
@@ -119,11 +123,11 @@ class Allotted(NamedTuple):
     last_ordinal: int
 
 
-ALLOTTED = tuple(THREADS.c[name] for name in Allotted._fields)
+ALLOTTED_COLUMNS = tuple(THREADS.c[name] for name in Allotted._fields)
 
 
-def _given() -> dict[str, ColumnElement[Any]]:
-    """The values that a head is moved by, as binds."""
+def _head_binds() -> dict[str, ColumnElement[Any]]:
+    """Return binds for the values that a head is moved with."""
     types = {
         "count": THREADS.c.next_seq.type,
         "epoch": THREADS.c.epoch.type,
@@ -135,8 +139,8 @@ def _given() -> dict[str, ColumnElement[Any]]:
     return {name: bindparam(f"p_{name}", type_=type_) for name, type_ in types.items()}
 
 
-def new_checkpoints() -> ColumnElement[int]:
-    """1 if the checkpoint bound as ``p_checkpoint_id`` is new in its log, 0 if it is replaced.
+def count_if_new() -> ColumnElement[int]:
+    """Return 1 if the checkpoint ``p_checkpoint_id`` is new in its log, 0 if it is replaced.
 
     On PostgreSQL the look at its id is as old as the statement, not as the lock: of two saves that
     race with the same new id both are counted, and no checkpoint has the lower number.
@@ -147,7 +151,7 @@ def new_checkpoints() -> ColumnElement[int]:
     return case((there, literal_column("0")), else_=literal_column("1"))
 
 
-def moved(purpose: str, given: Mapping[str, Any], counted: Any) -> dict[str, Any]:
+def moved_values(purpose: str, given: Mapping[str, Any], counted: Any) -> dict[str, Any]:
     """The columns of a head that allotting changes; *counted* is the number of new checkpoints."""
     values = {
         "next_seq": THREADS.c.next_seq + given["count"],
@@ -165,9 +169,12 @@ def moved(purpose: str, given: Mapping[str, Any], counted: Any) -> dict[str, Any
     return values
 
 
-def revived(purpose: str, given: Mapping[str, Any], counted: Any) -> dict[str, Any]:
-    """`moved`, of a head that may be a tombstone: it begins a new life, unless for a write."""
-    values = moved(purpose, given, counted)
+def revived_values(purpose: str, given: Mapping[str, Any], counted: Any) -> dict[str, Any]:
+    """Return `moved_values` of a head that may be a tombstone, which comes to life again.
+
+    A pending write does not bring it to life.
+    """
+    values = moved_values(purpose, given, counted)
     if purpose == "write":
         return values
     deleted = THREADS.c.deleted_at.is_not(None)
@@ -178,8 +185,8 @@ def revived(purpose: str, given: Mapping[str, Any], counted: Any) -> dict[str, A
     }
 
 
-def born(purpose: str, given: Mapping[str, Any], counted: Any) -> dict[str, Any]:
-    """The columns of a new head, without its key and names."""
+def new_head_values(purpose: str, given: Mapping[str, Any], counted: Any) -> dict[str, Any]:
+    """Return the columns of a new head, without its key and names."""
     is_checkpoint = purpose == "checkpoint"
     return {
         "next_seq": given["count"] + literal_column("1"),
@@ -195,7 +202,8 @@ def born(purpose: str, given: Mapping[str, Any], counted: Any) -> dict[str, Any]
     }
 
 
-def _is_as(purpose: str, condition: str) -> list[ColumnElement[bool]]:
+def _conditions_on_head(purpose: str, condition: str) -> list[ColumnElement[bool]]:
+    """Return one of `CONDITIONS` as SQL."""
     expected = THREADS.c.head_id if condition == "newest" else THREADS.c.version
     if condition in ("newest", "version"):
         return [expected == bindparam("p_expected", type_=expected.type)]
@@ -212,7 +220,7 @@ def _is_as(purpose: str, condition: str) -> list[ColumnElement[bool]]:
 
 
 def has_base() -> ColumnElement[bool]:
-    """The state that a new one is encoded against is there, and is the one that was read.
+    """Return the condition that the base of a new state exists and is the one that was read.
 
     Binds ``p_base_seq`` and ``p_base_checksum``. The epoch alone does not tell: it stays the same
     where a standby that lagged has taken over, or an older copy was restored.
@@ -226,116 +234,133 @@ def has_base() -> ColumnElement[bool]:
 
 
 def has_parent() -> ColumnElement[bool]:
-    """The checkpoint bound as ``p_parent_id`` is there."""
+    """Return the condition that the checkpoint ``p_parent_id`` exists."""
     named = CHECKPOINTS.c.checkpoint_id == bindparam("p_parent_id")
     return select(literal_column("1")).where(same_log(CHECKPOINTS, THREADS), named).exists()
 
 
-def advance(
+def update_head(
     purpose: str, condition: str = "any", *, based: bool = False, parent: bool = False
 ) -> Any:
-    """UPDATE that allots positions of a log that is live and as the *condition* says.
+    """Return the UPDATE that allots positions of a live log that is as the *condition* says.
 
-    With *based* also only if its epoch is ``p_epoch`` and it `has_base`, with *parent* only if it
-    `has_parent`. Returns `ALLOTTED`, or no row.
+    Args:
+        based: also require the epoch ``p_epoch`` and `has_base`.
+        parent: also require `has_parent`.
+
+    The statement returns `ALLOTTED_COLUMNS`, or no row.
     """
-    conditions = [of_log(THREADS), live(), *_is_as(purpose, condition)]
+    conditions = [of_log(THREADS), live(), *_conditions_on_head(purpose, condition)]
     if based:
         conditions += [THREADS.c.epoch == bindparam("p_epoch"), has_base()]
     if parent:
         conditions.append(has_parent())
-    values = moved(purpose, _given(), new_checkpoints())
-    return update(THREADS).where(*conditions).values(values).returning(*ALLOTTED)
+    values = moved_values(purpose, _head_binds(), count_if_new())
+    return update(THREADS).where(*conditions).values(values).returning(*ALLOTTED_COLUMNS)
 
 
-def begin(d: Dialect, purpose: str, condition: str = "any") -> Any:
-    """Upsert that allots positions of a log, and makes it if it is not there. No row if it has
-    expired, is not as the *condition* says, or the key is another log's.
+def upsert_head(dialect: Dialect, purpose: str, condition: str = "any") -> Any:
+    """Return the upsert that allots positions of a log, and creates it if it does not exist.
+
+    The statement returns no row if the log has expired, is not as the *condition* says, or if the
+    key is another log's.
     """
     # The look at the id is in the values, not in the SET: SQLAlchemy leaves the schema out of a
     # subquery there.
-    values = names() | born(purpose, _given(), new_checkpoints())
-    again = revived(purpose, _given(), d.statements.excluded(THREADS, "last_ordinal"))
-    same = (THREADS.c[name] == d.statements.excluded(THREADS, name) for name in NAMES)
-    where = and_(unexpired(), *_is_as(purpose, condition), *same)
-    return d.statements.upsert(THREADS, values, ["log_id"], again, where=where).returning(*ALLOTTED)
+    values = name_binds() | new_head_values(purpose, _head_binds(), count_if_new())
+    again = revived_values(
+        purpose, _head_binds(), dialect.statements.excluded(THREADS, "last_ordinal")
+    )
+    same = (THREADS.c[name] == dialect.statements.excluded(THREADS, name) for name in NAMES)
+    where = and_(unexpired(), *_conditions_on_head(purpose, condition), *same)
+    return dialect.statements.upsert(THREADS, values, ["log_id"], again, where=where).returning(
+        *ALLOTTED_COLUMNS
+    )
 
 
 @statement(purpose=("checkpoint",), condition=CONDITIONS, based=(True, False), parent=(True, False))
-def allot(d: Dialect, purpose: str, condition: str, based: bool, parent: bool) -> Executable | None:
-    """Allot positions of a log that is there."""
+def allot(
+    dialect: Dialect, purpose: str, condition: str, based: bool, parent: bool
+) -> Executable | None:
+    """Allot positions of a log that exists."""
     if condition in ("version", "alive"):
         return None
-    return advance(purpose, condition, based=based, parent=parent)  # type: ignore[no-any-return]
+    return update_head(purpose, condition, based=based, parent=parent)  # type: ignore[no-any-return]
 
 
 @statement()
-def allot_locked(d: Dialect) -> Executable:
-    """Allot positions for entries in a log that is locked; the epoch moves by ``p_moved``."""
-    epoch = THREADS.c.epoch + bindparam("p_moved", type_=THREADS.c.epoch.type)
-    values = moved("entries", _given(), None) | {"epoch": epoch}
-    return update(THREADS).where(of_log(THREADS)).values(values).returning(*ALLOTTED)
+def allot_locked(dialect: Dialect) -> Executable:
+    """Allot positions for entries in a log that is locked; the epoch grows by ``p_epoch_step``."""
+    epoch = THREADS.c.epoch + bindparam("p_epoch_step", type_=THREADS.c.epoch.type)
+    values = moved_values("entries", _head_binds(), None) | {"epoch": epoch}
+    return update(THREADS).where(of_log(THREADS)).values(values).returning(*ALLOTTED_COLUMNS)
 
 
-_BEGINS = {"checkpoint": ("any", "none", "alive"), "entries": ("any", "none"), "write": ("any",)}
+_CREATING_CONDITIONS = {
+    "checkpoint": ("any", "none", "alive"),
+    "entries": ("any", "none"),
+    "write": ("any",),
+}
 """The conditions under which each purpose may make a log."""
 
 
 @statement(purpose=PURPOSES, condition=CONDITIONS)
-def allot_or_begin(d: Dialect, purpose: str, condition: str) -> Executable | None:
-    """Allot positions of a log, and make it if it is not there."""
-    begins = d.upserts and condition in _BEGINS[purpose]
-    return begin(d, purpose, condition) if begins else None
+def allot_or_create(dialect: Dialect, purpose: str, condition: str) -> Executable | None:
+    """Allot positions of a log, and create it if it does not exist."""
+    begins = dialect.upserts and condition in _CREATING_CONDITIONS[purpose]
+    return upsert_head(dialect, purpose, condition) if begins else None
 
 
 @statement(purpose=PURPOSES, condition=CONDITIONS)
-def allot_again(d: Dialect, purpose: str, condition: str) -> Executable | None:
-    """`allot_or_begin` without an upsert, first half: the head is there."""
-    if d.upserts or condition not in _BEGINS[purpose]:
+def allot_existing(dialect: Dialect, purpose: str, condition: str) -> Executable | None:
+    """Allot positions of an existing head: first half of `allot_or_create` without an upsert."""
+    if dialect.upserts or condition not in _CREATING_CONDITIONS[purpose]:
         return None
-    same = (THREADS.c[name] == bind for name, bind in names().items())
-    where = [*same, unexpired(), *_is_as(purpose, condition)]
-    values = revived(purpose, _given(), new_checkpoints())
-    return update(THREADS).where(*where).values(values).returning(*ALLOTTED)
+    same = (THREADS.c[name] == bind for name, bind in name_binds().items())
+    where = [*same, unexpired(), *_conditions_on_head(purpose, condition)]
+    values = revived_values(purpose, _head_binds(), count_if_new())
+    return update(THREADS).where(*where).values(values).returning(*ALLOTTED_COLUMNS)
 
 
 @statement(purpose=PURPOSES)
-def begin_new(d: Dialect, purpose: str) -> Executable | None:
-    """`allot_or_begin` without an upsert, second half: it is not."""
-    if d.upserts:
+def create_head(dialect: Dialect, purpose: str) -> Executable | None:
+    """Create a head: second half of `allot_or_create` without an upsert."""
+    if dialect.upserts:
         return None
-    values = names() | born(purpose, _given(), new_checkpoints())
-    return insert(THREADS).values(values).returning(*ALLOTTED)
+    values = name_binds() | new_head_values(purpose, _head_binds(), count_if_new())
+    return insert(THREADS).values(values).returning(*ALLOTTED_COLUMNS)
 
 
-def allotted(
-    d: Dialect, purpose: str, values: Mapping[str, Any], condition: str = "any"
+def allot_positions(
+    dialect: Dialect, purpose: str, values: Mapping[str, Any], condition: str = "any"
 ) -> Program[Allotted | None]:
-    """Allot positions of a log that may not be there; ``None`` if it is not as the *condition*
-    says, or has expired. Binds `Log.names` and ``p_count, p_epoch, p_checkpoint_id, p_now,
-    p_active_at, p_expires_at``.
+    """Allot positions of a log that may not exist.
+
+    Returns ``None`` if the log has expired or is not as the *condition* says. Binds
+    `Log.head_binds` and ``p_count, p_epoch, p_checkpoint_id, p_now, p_active_at, p_expires_at``.
     """
-    if d.upserts:
-        rows = yield allot_or_begin(d, purpose=purpose, condition=condition), values
+    if dialect.upserts:
+        rows = yield allot_or_create(dialect, purpose=purpose, condition=condition), values
         return Allotted._make(rows[0]) if rows else None
     for _ in range(2):
-        rows = yield allot_again(d, purpose=purpose, condition=condition), values
+        rows = yield allot_existing(dialect, purpose=purpose, condition=condition), values
         if rows:
             return Allotted._make(rows[0])
         try:
-            rows = yield begin_new(d, purpose=purpose), values
+            rows = yield create_head(dialect, purpose=purpose), values
         except UniqueViolation:
-            continue  # somebody else began it, or it is not as wanted: look again
+            continue  # somebody else created it, or it is not as required: look again
         return Allotted._make(rows[0])
     return None
 
 
-# --- Looking under the lock ----------------------------------------------------------------------
+# --- Errors ----------------------------------------------------------------------
 
 
-def conflict(log: Log, expected: object, current: int) -> Conflict:
+def version_conflict(log: Log, expected: object, current: int) -> Conflict:
+    """Return the error for a log that is not at the version *expected*; *current* 0 is no log."""
     found = f"at version {current}" if current else "not there"
-    wanted = f"at version {expected}" if expected else "not to be there"
+    wanted = f"at version {expected}" if expected else "not to exist"
     return Conflict(
         f"the log of thread {log.thread_id!r} was expected {wanted}, and it is {found}; nothing "
         "was changed. Read what is new in it, and decide again.",

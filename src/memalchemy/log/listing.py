@@ -1,4 +1,4 @@
-"""Listing logs and threads: the heads of a tenant, most recently written first, by a glob."""
+"""List logs and threads of a tenant: the most recently written first, by a glob over thread ids."""
 
 from __future__ import annotations
 
@@ -26,62 +26,72 @@ from memalchemy.contracts import LogInfo
 from memalchemy.database import Database, HostConnection
 from memalchemy.dialects import Dialect, in_namespace, namespace_binds
 from memalchemy.keys import check_thread_id, decode_namespace, encode_id
-from memalchemy.log.entries import has_anything, holds_entries, is_entry
-from memalchemy.log.scan import PAGE, ask, scan
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, live, same_log, second_of
-from memalchemy.statements import Answer, beyond, bound, statement
+from memalchemy.log.entries import has_entries, is_entry, is_not_empty
+from memalchemy.log.scan import PAGE, run_query, scan
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    NAMES,
+    THREADS,
+    live,
+    same_log,
+    truncate_to_second,
+)
+from memalchemy.statements import Answer, after_key, column_bind, statement
 
 
-def _holds(of: str) -> ColumnElement[bool]:
-    return THREADS.c.head_id.is_not(None) if of == "checkpoints" else holds_entries()
+def _has(of: str) -> ColumnElement[bool]:
+    """Return the condition that a log has ``checkpoints``, or ``entries``."""
+    return THREADS.c.head_id.is_not(None) if of == "checkpoints" else has_entries()
 
 
-def _newest_first(query: Any, d: Dialect, key: tuple[str, ...], after: bool) -> Any:
-    """*query* in the order of the last write, from behind a row on if *after*.
+def _newest_first(query: Any, dialect: Dialect, key: tuple[str, ...], after: bool) -> Any:
+    """Order *query* by the last write, newest first, and limit it; *after*: from behind a row on.
 
     ``active_at`` is ``updated_at`` to the second: the index gives that order, and the rows of one
     second are sorted. So the newest few are found without reading all.
     """
     active, last, *names = (THREADS.c[name] for name in ("active_at", "updated_at", *key))
     if after:
-        behind = beyond(d, THREADS, key)
+        behind = after_key(dialect, THREADS, key)
         query = query.where(
-            active <= bound(active, "p"),
-            or_(last < bound(last, "p"), and_(last == bound(last, "p"), behind)),
+            active <= column_bind(active, "p"),
+            or_(last < column_bind(last, "p"), and_(last == column_bind(last, "p"), behind)),
         )
     return query.order_by(active.desc(), last.desc(), *names).limit(bindparam("p_limit"))
 
 
 @statement(of=("checkpoints", "entries"), after=(True, False), prefix=(True, False))
-def list_heads(d: Dialect, of: str, after: bool, prefix: bool) -> Executable:
-    """Threads with a checkpoint, or with an entry, most recently written first, in pages."""
+def list_heads(dialect: Dialect, of: str, after: bool, prefix: bool) -> Executable:
+    """Select a page of threads with a checkpoint, or with an entry, most recently written first."""
     query = select(THREADS.c.thread_id, THREADS.c.updated_at).where(
-        in_namespace(THREADS, below=False), live(), _holds(of)
+        in_namespace(THREADS, below=False), live(), _has(of)
     )
     if prefix:
-        query = query.where(_from_to())
-    return _newest_first(query, d, ("thread_id",), after)  # type: ignore[no-any-return]
+        query = query.where(_is_in_id_range())
+    return _newest_first(query, dialect, ("thread_id",), after)  # type: ignore[no-any-return]
 
 
-def _from_to() -> ColumnElement[bool]:
+def _is_in_id_range() -> ColumnElement[bool]:
+    """Return the condition that a thread's id is from ``p_low`` to before ``p_high``."""
     key = THREADS.c.thread_id
     low, high = (bindparam(name, type_=key.type) for name in ("p_low", "p_high"))
     return and_(key >= low, key < high)
 
 
 @statement()
-def list_named(d: Dialect) -> Executable:
-    """The last write of those threads in ``p_thread_ids`` that have an entry."""
-    named = d.statements.rows_from_list("p_thread_ids", ("thread_id",))
+def list_last_writes(dialect: Dialect) -> Executable:
+    """Select the last write of each thread in ``p_thread_ids`` that has an entry."""
+    named = dialect.statements.rows_from_list("p_thread_ids", ("thread_id",))
     ids: Any = select(named.c.thread_id)
     return select(THREADS.c.thread_id, THREADS.c.updated_at).where(
-        in_namespace(THREADS, below=False), THREADS.c.thread_id.in_(ids), live(), holds_entries()
+        in_namespace(THREADS, below=False), THREADS.c.thread_id.in_(ids), live(), has_entries()
     )
 
 
 @statement(after=(True, False))
-def list_old(d: Dialect, after: bool) -> Executable:
-    """Threads of a namespace with an entry that occurred before ``p_cutoff``, by their ids."""
+def list_threads_older(dialect: Dialect, after: bool) -> Executable:
+    """Select threads of a namespace with an entry that occurred before ``p_cutoff``, by id."""
     early = DELTAS.c.occurred_at < bindparam("p_cutoff", type_=DELTAS.c.occurred_at.type)
     here = and_(same_log(DELTAS, THREADS), is_entry(), early)
     old = select(literal_column("1")).select_from(DELTAS).where(here).exists()
@@ -92,8 +102,8 @@ def list_old(d: Dialect, after: bool) -> Executable:
 
 
 @statement(scope=("tenant", "thread"))
-def list_entry_logs(d: Dialect, scope: str) -> Executable:
-    """Logs that have entries, in any namespace, most recently written first; and how many."""
+def list_entry_logs(dialect: Dialect, scope: str) -> Executable:
+    """Select logs with entries, in any namespace, most recently written first; count entries."""
     here = and_(same_log(DELTAS, THREADS), is_entry())
     count = select(func.count()).select_from(DELTAS).where(here).scalar_subquery()
     query = select(
@@ -102,25 +112,25 @@ def list_entry_logs(d: Dialect, scope: str) -> Executable:
         THREADS.c.created_at,
         THREADS.c.updated_at,
         count.label("entries"),
-    ).where(THREADS.c.tenant == bindparam("k_tenant"), live(), holds_entries())
+    ).where(THREADS.c.tenant == bindparam("k_tenant"), live(), has_entries())
     if scope == "thread":
         query = query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
-    return _newest_first(query, d, NAMES[1:], after=False)  # type: ignore[no-any-return]
+    return _newest_first(query, dialect, NAMES[1:], after=False)  # type: ignore[no-any-return]
 
 
 @statement(of=("checkpoints", "entries"), scope=("tenant", "thread"))
-def list_namespaces(d: Dialect, of: str, scope: str) -> Executable:
-    """The namespaces in which all threads of a tenant, or one, have checkpoints, or entries."""
+def list_namespaces(dialect: Dialect, of: str, scope: str) -> Executable:
+    """Select the namespaces in which a tenant, or one thread, has checkpoints, or entries."""
     here = THREADS.c.tenant == bindparam("k_tenant")
-    query = select(THREADS.c.namespace).distinct().where(here, live(), _holds(of))
+    query = select(THREADS.c.namespace).distinct().where(here, live(), _has(of))
     if scope == "thread":
         query = query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
     return query.order_by(THREADS.c.namespace)
 
 
 @statement()
-def list_below(d: Dialect) -> Executable:
-    """The logs of a thread in a namespace and below it, tombstones included."""
+def list_logs_below(dialect: Dialect) -> Executable:
+    """Select the logs of a thread in a namespace and below it, tombstones included."""
     thread = THREADS.c.thread_id == bindparam("k_thread_id")
     return (
         select(THREADS.c.namespace, THREADS.c.head_id, THREADS.c.deleted_at)
@@ -130,8 +140,8 @@ def list_below(d: Dialect) -> Executable:
 
 
 @statement()
-def list_logs_of_thread(d: Dialect) -> Executable:
-    """The logs of a thread in all namespaces, tombstones included."""
+def list_logs_of_thread(dialect: Dialect) -> Executable:
+    """Select the logs of a thread in all namespaces, tombstones included."""
     of_thread = (THREADS.c[name] == bindparam(f"k_{name}") for name in NAMES[:2])
     return (
         select(THREADS.c.namespace, THREADS.c.deleted_at)
@@ -141,8 +151,8 @@ def list_logs_of_thread(d: Dialect) -> Executable:
 
 
 @statement()
-def list_all_threads(d: Dialect) -> Executable:
-    """Every thread of a tenant, tombstones included."""
+def list_all_threads(dialect: Dialect) -> Executable:
+    """Select every thread of a tenant, tombstones included."""
     return (
         select(THREADS.c.thread_id)
         .where(THREADS.c.tenant == bindparam("k_tenant"))
@@ -152,8 +162,8 @@ def list_all_threads(d: Dialect) -> Executable:
 
 
 async def all_threads(db: Database, connection: HostConnection | None = None) -> list[str]:
-    """The ids of all threads of a tenant, deleted and expired ones too, in their order."""
-    rows = await ask(db, list_all_threads(db.dialect), {"k_tenant": db.tenant}, connection)
+    """The ids of all threads of a tenant in their order, deleted and expired ones included."""
+    rows = await run_query(db, list_all_threads(db.dialect), {"k_tenant": db.tenant}, connection)
     return [row.thread_id for row in rows]
 
 
@@ -162,7 +172,7 @@ async def all_threads(db: Database, connection: HostConnection | None = None) ->
 
 @dataclass(frozen=True, slots=True)
 class EntryLog:
-    """A log that has entries."""
+    """Log that has entries."""
 
     thread_id: str
     namespace: tuple[str, ...]
@@ -174,7 +184,7 @@ class EntryLog:
 async def entry_logs(
     db: Database, thread_id: str | None = None, *, limit: int = 100
 ) -> list[EntryLog]:
-    """The logs of a tenant that have entries, or those of one thread, last written first."""
+    """Return the logs of a tenant, or of one thread, that have entries, last written first."""
     rows = await _over_namespaces(db, list_entry_logs, thread_id, {"p_limit": limit})
     return [
         EntryLog(
@@ -191,7 +201,7 @@ async def entry_logs(
 async def entry_namespaces(
     db: Database, thread_id: str | None = None, *, connection: HostConnection | None = None
 ) -> list[tuple[str, ...]]:
-    """The namespaces in which a tenant, or one thread, has entries, in their order as paths."""
+    """Return the namespaces in which a tenant, or one thread, has entries, sorted as paths."""
     rows = await _over_namespaces(db, list_namespaces, thread_id, {}, connection, of="entries")
     return [decode_namespace(row.namespace) for row in rows]
 
@@ -199,7 +209,7 @@ async def entry_namespaces(
 async def checkpoint_namespaces(
     db: Database, thread_id: str, *, connection: HostConnection | None = None
 ) -> list[tuple[str, ...]]:
-    """The namespaces in which a thread has checkpoints, in their order as paths."""
+    """Return the namespaces in which a thread has checkpoints, sorted as paths."""
     rows = await _over_namespaces(db, list_namespaces, thread_id, {}, connection, of="checkpoints")
     return [decode_namespace(row.namespace) for row in rows]
 
@@ -212,20 +222,21 @@ async def _over_namespaces(
     connection: HostConnection | None = None,
     **variant: str,
 ) -> Answer:
+    """Run one of *family*, in all namespaces of a tenant, or of one thread."""
     scope = "tenant" if thread_id is None else "thread"
     values = {"k_tenant": db.tenant, **binds}
     if thread_id is not None:
         values["k_thread_id"] = check_thread_id(thread_id)
     query = family(db.dialect, scope=scope, **variant)
-    return await ask(db, query, values, connection, stale=True)
+    return await run_query(db, query, values, connection, replica_ok=True)
 
 
 # --- Threads by a glob ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadIds:
-    """The ids of threads that hold something in a namespace.
+class ThreadListing:
+    """Listing of the threads that hold something in a namespace.
 
     *of* is ``checkpoints`` or ``entries``; *pattern* a glob over the whole id, case-sensitive.
     """
@@ -236,12 +247,15 @@ class ThreadIds:
     pattern: str
 
     async def first(self, limit: int, connection: HostConnection | None) -> list[str]:
-        """The first *limit* of them, most recently written first; they may be a moment old."""
+        """Return the ids of the first *limit* threads, most recently written first.
+
+        They may be a moment old, as a replica has them.
+        """
         pages = self.pages(connection, min(limit, PAGE))
-        return [row.thread_id for row in await first(pages, limit)]
+        return [row.thread_id for row in await take_first(pages, limit)]
 
     async def count(self, connection: HostConnection | None) -> int:
-        """How many they are; one that is written while they are counted may be passed over."""
+        """Count the threads; one that is written while they are counted may be missed."""
         seen: set[str] = set()
         async with aclosing(self.pages(connection)) as pages:
             async for rows in pages:
@@ -251,48 +265,48 @@ class ThreadIds:
     def pages(
         self, connection: HostConnection | None, size: int = PAGE
     ) -> AsyncGenerator[list[Any]]:
-        """Rows with their ``thread_id``, most recently written first, page by page."""
-        span = range_of(self.pattern)
+        """Yield rows with a ``thread_id``, most recently written first, page by page."""
+        id_range = range_of_glob(self.pattern)
 
         def page(after: bool) -> Executable:
-            return list_heads(self.db.dialect, of=self.of, after=after, prefix=span is not None)
+            return list_heads(self.db.dialect, of=self.of, after=after, prefix=id_range is not None)
 
         binds = namespace_binds(self.db.tenant, self.path, below=False)
-        return matching(self.db, page, binds, self.pattern, span, connection, size=size)
+        return scan_matching(self.db, page, binds, self.pattern, id_range, connection, size=size)
 
 
-async def matching(
+async def scan_matching(
     db: Database,
     page: Callable[[bool], Executable],
     binds: Mapping[str, Any],
     pattern: str,
-    span: tuple[str, str] | None,
+    id_range: tuple[str, str] | None,
     connection: HostConnection | None,
     *,
     size: int,
 ) -> AsyncGenerator[list[Any]]:
-    """The rows whose thread's id matches a glob, page by page; they may be a moment old.
+    """Yield the rows whose thread id matches a glob, page by page; a replica may give them.
 
-    *span* is the range of ids that can match, if there is one. Only where every id matches is a
+    *id_range* is the range of ids that can match, if there is one. Only where every id matches is a
     page as small as *size*.
     """
     matches = re.compile(fnmatch.translate(pattern)).match
-    if span is not None:
-        binds = {**binds, "p_low": span[0], "p_high": span[1]}
+    if id_range is not None:
+        binds = {**binds, "p_low": id_range[0], "p_high": id_range[1]}
 
     def behind(row: Any) -> dict[str, Any]:
-        active = {"p_active_at": second_of(row.updated_at)}
+        active = {"p_active_at": truncate_to_second(row.updated_at)}
         return active | {f"p_{name}": value for name, value in row._mapping.items()}
 
     size = size if pattern == "*" else PAGE
-    pages = scan(db, page, binds, behind, connection, size=size, stale=True)
+    pages = scan(db, page, binds, behind, connection, size=size, replica_ok=True)
     async with aclosing(pages):
         async for rows in pages:
             yield [row for row in rows if matches(row.thread_id)]
 
 
-async def first(pages: AsyncGenerator[list[Any]], limit: int) -> list[Any]:
-    """The first *limit* rows of some pages, of which no more are read."""
+async def take_first(pages: AsyncGenerator[list[Any]], limit: int) -> list[Any]:
+    """Return the first *limit* rows of *pages*, and read no page beyond them."""
     found: list[Any] = []
     async with aclosing(pages):
         while len(found) < limit and (rows := await anext(pages, None)) is not None:
@@ -300,10 +314,10 @@ async def first(pages: AsyncGenerator[list[Any]], limit: int) -> list[Any]:
     return found[:limit]
 
 
-def range_of(pattern: str) -> tuple[str, str] | None:
-    """The thread ids that can match a glob, as a range of what is stored: from, and up to before.
+def range_of_glob(pattern: str) -> tuple[str, str] | None:
+    """The range of stored thread ids that can match a glob: the first, and one past the last.
 
-    ``None``: all of them. Only for prefixes that are stored as they are spelt.
+    ``None`` stands for all ids. There is a range only for a prefix that is stored as it is spelt.
     """
     prefix = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
     if not prefix or encode_id(prefix) != prefix or prefix[-1] >= "\ud7ff":
@@ -317,11 +331,11 @@ WHICH = ("all", "prefix", "thread")
 
 
 @statement(which=WHICH, scope=("namespace", "below", "tenant"), after=(False, True))
-def list_logs(d: Dialect, which: str, scope: str, after: bool) -> Executable:
-    """Logs with a checkpoint or an entry, most recently written first, in pages.
+def list_logs(dialect: Dialect, which: str, scope: str, after: bool) -> Executable:
+    """Select a page of logs with a checkpoint or an entry, most recently written first.
 
-    Of a namespace, of it and those under it (``below``), or of the whole tenant; of all threads, of
-    those with an id from ``p_low`` up to before ``p_high`` (``prefix``), or of one.
+    The *scope* is a namespace, a namespace and those under it (``below``), or the tenant. *which*
+    is ``all`` threads, those with an id from ``p_low`` to before ``p_high`` (``prefix``), or one.
     """
     columns = (
         *("log_id", "thread_id", "namespace", "head_id", "created_at", "updated_at"),
@@ -332,23 +346,24 @@ def list_logs(d: Dialect, which: str, scope: str, after: bool) -> Executable:
         if scope == "tenant"
         else in_namespace(THREADS, below=scope == "below")
     )
-    query = select(*(THREADS.c[name] for name in columns)).where(place, live(), has_anything())
+    query = select(*(THREADS.c[name] for name in columns)).where(place, live(), is_not_empty())
     if which == "prefix":
-        query = query.where(_from_to())
+        query = query.where(_is_in_id_range())
     elif which == "thread":
         key = THREADS.c.thread_id
         query = query.where(key == bindparam("k_thread_id", type_=key.type))
-    return _newest_first(query, d, NAMES[1:], after)  # type: ignore[no-any-return]
+    return _newest_first(query, dialect, NAMES[1:], after)  # type: ignore[no-any-return]
 
 
 @statement()
-def measure_logs(d: Dialect) -> Executable:
-    """The number of checkpoints and entries of some logs, and the sizes of the checkpoints; binds
-    ``p_logs``, of `list_batches`.
-    """
-    named = d.statements.rows_from_list("p_logs", ("log_id",))
+def measure_logs(dialect: Dialect) -> Executable:
+    """Select the number of checkpoints and entries of listed logs, and the checkpoints' sizes.
 
-    def of_names(what: Any) -> Any:
+    ``p_logs`` lists the logs; see `list_batches`.
+    """
+    named = dialect.statements.rows_from_list("p_logs", ("log_id",))
+
+    def of_checkpoints(what: Any) -> Any:
         here = CHECKPOINTS.c.log_id == named.c.log_id
         return select(what).select_from(CHECKPOINTS).where(here).scalar_subquery()
 
@@ -358,14 +373,14 @@ def measure_logs(d: Dialect) -> Executable:
     entries = select(func.count()).select_from(DELTAS).where(here(DELTAS), is_entry())
     return select(
         named.c.log_id,
-        of_names(func.count()).label("checkpoints"),
-        of_names(func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0)).label("raw_size"),
-        of_names(func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0)).label("stored_size"),
+        of_checkpoints(func.count()).label("checkpoints"),
+        of_checkpoints(func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0)).label("raw_size"),
+        of_checkpoints(func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0)).label("stored_size"),
         entries.scalar_subquery().label("entries"),
     )
 
 
-async def logs(
+async def read_logs(
     db: Database,
     path: str,
     thread_id: str | None,
@@ -375,26 +390,30 @@ async def logs(
     limit: int,
     connection: HostConnection | None,
 ) -> list[LogInfo]:
-    """The first *limit* logs of the namespace stored as *path*, or with *below* from it on down,
-    most recently written first: of threads whose id matches the glob *pattern*, or of one thread.
+    """Return the first *limit* logs of a namespace, most recently written first.
+
+    The namespace is the one stored as *path*, with *below* also those under it. The logs are those
+    of threads whose id matches the glob *pattern*, or those of one thread.
     """
     binds = namespace_binds(db.tenant, path, below)
     scope = "namespace" if not below else "tenant" if path == "/" else "below"
-    span, which = range_of(pattern), "all"
+    id_range, which = range_of_glob(pattern), "all"
     if thread_id is not None:
         binds["k_thread_id"] = thread_id
-        which, span, pattern = "thread", None, "*"
-    elif span is not None:
+        which, id_range, pattern = "thread", None, "*"
+    elif id_range is not None:
         which = "prefix"
 
     def page(after: bool) -> Executable:
         return list_logs(db.dialect, which=which, scope=scope, after=after)
 
-    found = matching(db, page, binds, pattern, span, connection, size=min(limit, PAGE))
-    heads = await first(found, limit)
+    found = scan_matching(db, page, binds, pattern, id_range, connection, size=min(limit, PAGE))
+    heads = await take_first(found, limit)
     sizes: dict[Any, Any] = {}
     for listed in db.dialect.statements.list_batches("p_logs", [(head.log_id,) for head in heads]):
-        for row in await ask(db, measure_logs(db.dialect), listed, connection, stale=True):
+        for row in await run_query(
+            db, measure_logs(db.dialect), listed, connection, replica_ok=True
+        ):
             sizes[row.log_id] = row
     return [
         LogInfo(

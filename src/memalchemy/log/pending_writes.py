@@ -1,8 +1,8 @@
-"""Pending writes: rows of a log that belong to a checkpoint, which may be named before or after.
+"""Pending writes: rows of a log that belong to a checkpoint, which may be saved before or after.
 
-A row is one call's writes, as bytes that others made. Nothing is replaced: in the order of
-positions a row's writes stand behind those that are there, or overwrite them. ``label`` is the
-checkpoint's id; the key begins with it too, so that an index has a checkpoint's writes together.
+A row has the writes of one call. Nothing is replaced: in the order of positions a row's writes
+stand behind the earlier ones, or overwrite them. ``label`` is the checkpoint's id; the key begins
+with it too, so that an index has a checkpoint's writes together.
 """
 
 from __future__ import annotations
@@ -18,46 +18,47 @@ from memalchemy.errors import ThreadDeleted
 from memalchemy.keys import encode_id
 from memalchemy.log.delete import remove_log
 from memalchemy.log.heads import Head, read_head
-from memalchemy.log.tables import DELTAS, LONGEST_IN_KEY, Log, key_range, of_log, words
+from memalchemy.log.tables import DELTAS, MAX_ID_IN_KEY, Log, constants, of_log, write_key_range
 from memalchemy.statements import Program, statement
 
 COLUMNS = ("seq", "overwrites", "codec", "checksum", "payload")
 
 
 def is_write(table: Any = DELTAS) -> ColumnElement[bool]:
-    return table.c.kind.in_(words("write"))  # type: ignore[no-any-return]
+    """Return the condition that a row has pending writes."""
+    return table.c.kind.in_(constants("write"))  # type: ignore[no-any-return]
 
 
 def is_hashed(checkpoint_id: str) -> bool:
-    """Tell if the keys of a checkpoint's writes are made of a hash, which no statement can make."""
-    return len(encode_id(checkpoint_id)) > LONGEST_IN_KEY
+    """Return whether a checkpoint's writes have hashed keys, which no statement can make."""
+    return len(encode_id(checkpoint_id)) > MAX_ID_IN_KEY
 
 
 def new_key(checkpoint_id: str) -> str:
-    """A key that no other call has: sent again, a row is refused instead of put twice."""
-    return key_range(checkpoint_id)["p_low"] + secrets.token_hex(8)
+    """Return a key that no other call has, so that a row sent again is refused."""
+    return write_key_range(checkpoint_id)["p_low"] + secrets.token_hex(8)
 
 
-def make_room(d: Dialect, log: Log, values: Mapping[str, Any]) -> Program[None]:
-    """Remove a log that has expired, which refused a row of writes.
+def remove_expired_log(dialect: Dialect, log: Log, values: Mapping[str, Any]) -> Program[None]:
+    """Remove the log that has refused a row of writes, if it has expired.
 
     Raises:
         ThreadDeleted: the log was deleted.
         Corrupt: the key is another log's.
     """
-    rows = yield read_head(d), log.binds()
+    rows = yield read_head(dialect), log.binds()
     if not rows:
         return
     head = Head._make(rows[0])
     head.check_names(log)
     if head.deleted_at is not None:
         raise ThreadDeleted(log.thread_id)
-    yield from remove_log(d, log, lambda found: found.is_expired(values["p_now"]))
+    yield from remove_log(dialect, log, lambda found: found.is_expired(values["p_now"]))
 
 
 @statement()
-def read_writes(d: Dialect) -> Executable:
-    """The writes of a checkpoint, in the order they were put; binds `key_range`."""
+def read_writes(dialect: Dialect) -> Executable:
+    """Select the writes of a checkpoint, in the order they were put; binds `write_key_range`."""
     key = DELTAS.c.entry_key
     low, high = (bindparam(name, type_=key.type) for name in ("p_low", "p_high"))
     of_it = DELTAS.c.label == bindparam("p_checkpoint_id", type_=DELTAS.c.label.type)
@@ -69,9 +70,9 @@ def read_writes(d: Dialect) -> Executable:
 
 
 @statement()
-def read_writes_listed(d: Dialect) -> Executable:
-    """The writes of some checkpoints, in the order they were put; binds `listed_ranges`."""
-    named = d.statements.rows_from_list("p_keys", ("label", "low", "high"))
+def read_writes_of_checkpoints(dialect: Dialect) -> Executable:
+    """Select the writes of some checkpoints, in the order they were put; see `bind_write_keys`."""
+    named = dialect.statements.rows_from_list("p_keys", ("label", "low", "high"))
     return (
         select(DELTAS.c.label, *(DELTAS.c[name] for name in COLUMNS))
         .join(
@@ -87,7 +88,9 @@ def read_writes_listed(d: Dialect) -> Executable:
     )
 
 
-def listed_ranges(d: Dialect, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The binds of `read_writes_listed` for checkpoints, in as many lists as they take."""
-    ranges = ((one, *key_range(one).values()) for one in ids)
-    return d.statements.list_batches("p_keys", [tuple(map(encode_id, each)) for each in ranges])
+def bind_write_keys(dialect: Dialect, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the binds of `read_writes_of_checkpoints`, in as many lists as the checkpoints take."""
+    ranges = ((one, *write_key_range(one).values()) for one in ids)
+    return dialect.statements.list_batches(
+        "p_keys", [tuple(map(encode_id, each)) for each in ranges]
+    )

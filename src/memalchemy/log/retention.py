@@ -1,4 +1,4 @@
-"""The rules of retention as conditions: of one log at a save, and of many logs at once."""
+"""Rules of retention as SQL conditions: for one log at a save, and for many logs at once."""
 
 from __future__ import annotations
 
@@ -8,33 +8,35 @@ from sqlalchemy import CTE, ColumnElement, FromClause, and_, bindparam, case, fu
 from sqlalchemy import literal_column as constant
 
 from memalchemy.dialects import Dialect
-from memalchemy.log.dependencies import NAMED, needed
+from memalchemy.log.dependencies import CHECKPOINT_KEY, required_checkpoints
 from memalchemy.log.tables import CHECKPOINTS, of_log, same_log
 
 
-def beyond_retention(d: Dialect) -> ColumnElement[bool]:
-    """Checkpoints of one log that every rule lets go, and that none rests on that stays.
+def beyond_retention(dialect: Dialect) -> ColumnElement[bool]:
+    """Return the condition on checkpoints of one log that retention does not keep.
 
-    Binds ``p_checkpoint_id`` (one that stays), ``p_rests_on`` (the one that it rests on),
-    ``p_keep`` (the number of the others that stay), ``p_every``, ``p_cutoff``.
+    No rule keeps them, and no checkpoint that stays rests on them. Binds ``p_checkpoint_id`` (one
+    that stays), ``p_rests_on`` (the one that it rests on), ``p_keep`` (the number of the others
+    that stay), ``p_every``, ``p_cutoff``.
     """
     kept, below = CHECKPOINTS.alias("kept"), CHECKPOINTS.alias("below")
     by_others = select(kept.c.log_id, kept.c.rests_on.label("checkpoint_id")).where(
         of_log(kept), kept.c.rests_on.is_not(None), ~_goes_from_log(kept)
     )
-    # A single statement does not see the name that it puts.
-    by_this = select(*(below.c[name] for name in NAMED)).where(
+    # A single statement does not see the checkpoint that it inserts itself.
+    by_this = select(*(below.c[name] for name in CHECKPOINT_KEY)).where(
         of_log(below),
         below.c.checkpoint_id == bindparam("p_rests_on", type_=below.c.checkpoint_id.type),
     )
     rested_on = by_others.union_all(by_this).subquery("rested_on")
-    stay = needed(d, select(rested_on))
+    stay = required_checkpoints(dialect, select(rested_on))
     names = select(stay.c.checkpoint_id).add_cte(stay, nest_here=True)
     going = and_(of_log(CHECKPOINTS), _goes_from_log(CHECKPOINTS))
     return and_(going, CHECKPOINTS.c.checkpoint_id.not_in(names))
 
 
 def _goes_from_log(table: Any) -> ColumnElement[bool]:
+    """Return the condition that no rule keeps a checkpoint of one log."""
     newest = CHECKPOINTS.alias("newest")
     limit = (
         select(newest.c.seq)
@@ -45,11 +47,14 @@ def _goes_from_log(table: Any) -> ColumnElement[bool]:
         .scalar_subquery()
     )
     return and_(
-        table.c.checkpoint_id != bindparam("p_checkpoint_id"), table.c.seq <= limit, *_let_go(table)
+        table.c.checkpoint_id != bindparam("p_checkpoint_id"),
+        table.c.seq <= limit,
+        *_conditions_of_rules(table),
     )
 
 
-def _let_go(table: Any) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+def _conditions_of_rules(table: Any) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """Return the conditions that ``keep_every`` and ``older_than`` do not keep a checkpoint."""
     every = bindparam("p_every", type_=CHECKPOINTS.c.ordinal.type)
     return (
         table.c.ordinal % every != constant("0"),
@@ -57,9 +62,12 @@ def _let_go(table: Any) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     )
 
 
-def ranked(d: Dialect, logs: FromClause) -> tuple[CTE, CTE]:
-    """The checkpoints of *logs*, each with whether the rules let it go; and those that one rests on
-    that the rules keep. Binds as `beyond_retention`; the newest of a log always stays.
+def rank_checkpoints(dialect: Dialect, logs: FromClause) -> tuple[CTE, CTE]:
+    """Return two CTEs for `is_let_go`: the checkpoints of *logs*, and those that must stay.
+
+    Each checkpoint of the first has ``goes``, 1 if no rule keeps it. The second has those that a
+    kept checkpoint rests on. The binds are those of `beyond_retention`; the newest of a log always
+    stays.
     """
     number = func.row_number().over(
         partition_by=CHECKPOINTS.c.log_id, order_by=CHECKPOINTS.c.seq.desc()
@@ -71,18 +79,18 @@ def ranked(d: Dialect, logs: FromClause) -> tuple[CTE, CTE]:
         .join(logs, same_log(CHECKPOINTS, logs))
         .subquery("numbered")
     )
-    beyond = and_(numbered.c.newer > bindparam("p_keep"), *_let_go(numbered))
+    beyond = and_(numbered.c.newer > bindparam("p_keep"), *_conditions_of_rules(numbered))
     goes = case((beyond, constant("1")), else_=constant("0"))
     names = [numbered.c[name] for name in ("log_id", "seq", "checkpoint_id", "rests_on")]
-    rows = d.statements.materialized(select(*names, goes.label("goes")), "ranked")
+    rows = dialect.statements.materialized(select(*names, goes.label("goes")), "ranked")
     rested = select(rows.c.log_id, rows.c.rests_on.label("checkpoint_id")).where(
         rows.c.goes == constant("0"), rows.c.rests_on.is_not(None)
     )
-    return rows, needed(d, rested)
+    return rows, required_checkpoints(dialect, rested)
 
 
-def goes(rows: CTE, stay: CTE) -> ColumnElement[bool]:
-    """A checkpoint of `ranked` goes: the rules let it, and none rests on it that they keep."""
-    name = tuple_(*(rows.c[column] for column in NAMED))
-    kept = name.in_(select(*(stay.c[column] for column in NAMED)))
+def is_let_go(rows: CTE, stay: CTE) -> ColumnElement[bool]:
+    """Return the condition that neither a rule nor a dependency keeps a checkpoint of *rows*."""
+    name = tuple_(*(rows.c[column] for column in CHECKPOINT_KEY))
+    kept = name.in_(select(*(stay.c[column] for column in CHECKPOINT_KEY)))
     return and_(rows.c.goes != constant("0"), ~kept)

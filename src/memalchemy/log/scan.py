@@ -1,8 +1,8 @@
-"""Reading many rows: `ask` executes one query, `scan` reads a listing page by page.
+"""Read many rows: `run_query` executes one query, `scan` reads page by page.
 
 Every loop that reads rows in pages is `scan`. It holds no transaction open between two pages, so
 rows may come and go meanwhile; a page continues behind the key of the last row before it, and so
-never repeats a row nor passes over one that was there all the time.
+never repeats a row nor misses one that was there all the time.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ BATCH_BYTES = 8 * 1024 * 1024
 
 
 class Page(Answer):
-    """The rows of one page of a `scan`."""
+    """Rows of one page of a `scan`."""
 
     connection: HostConnection | None = None
     """The connection that the page was read on; ``None`` is one of the pool."""
 
 
-async def ask(
+async def run_query(
     db: Database,
     statement: Executable,
     binds: Mapping[str, Any],
     connection: HostConnection | None = None,
     *,
     event: Event | None = None,
-    stale: bool = False,
+    replica_ok: bool = False,
     identified_by: Sequence[str] = (),
 ) -> Answer:
     """Return the rows of one query.
@@ -52,7 +52,7 @@ async def ask(
         binds: the values of the statement. ``p_now`` is the current time unless it is given.
         connection: a host's connection or a snapshot to read on.
         event: counts the round trip.
-        stale: rows may be a moment old, as a replica has them.
+        replica_ok: rows may be a moment old, as a replica has them.
         identified_by: columns that identify a row. With them, rows that have a damaged cell
             elsewhere are returned too: see `Answer.damaged`.
 
@@ -62,7 +62,7 @@ async def ask(
     """
     values = {"p_now": datetime.now(UTC), **binds}
     program = partial(program_of, statement, binds=values)
-    intent = READ_REPLICA if stale else READ
+    intent = READ_REPLICA if replica_ok else READ
     try:
         return await db.run(program, intent, connection=connection, event=event)
     except UnreadableRows as error:
@@ -85,22 +85,22 @@ async def scan(
     *,
     size: int = PAGE,
     event: Event | None = None,
-    stale: bool = False,
+    replica_ok: bool = False,
     identified_by: Sequence[str] = (),
     snapshots: bool = False,
 ) -> AsyncGenerator[Page]:
-    """Yield the pages of a listing, in its order. Each is read when it is asked for.
+    """Yield the pages of a query, in its order. Each is read when it is asked for.
 
     A reader that takes only the first rows of a page deletes the others from it: the next page
     begins with them.
 
     Args:
-        statement: returns the statement of a page; it is told whether the page comes after another.
-            The statement binds ``p_limit``, and behind the first page what *key* gives.
+        statement: returns the statement of a page; its argument says whether the page comes after
+            another. The statement binds ``p_limit``, and behind the first page the values of *key*.
         binds: the other values of the statement.
-        key: the columns that the listing is ordered by, whose values in the last row are bound as
+        key: the columns that the query is ordered by, whose values in the last row are bound as
             ``p_`` and their names; or a function of the last row that returns the values to bind.
-        connection, event, stale, identified_by: see `ask`.
+        connection, event, replica_ok, identified_by: see `run_query`.
         size: the number of rows of a page.
         snapshots: read each page in a snapshot, `Page.connection`, on which a reader can read more
             as of the same moment. It ends when the next page is asked for, so iterate within
@@ -112,8 +112,8 @@ async def scan(
         context: AbstractAsyncContextManager[Any]
         context = db.snapshot() if snapshots else nullcontext(connection)
         async with context as on:
-            rows = await ask(
-                db, statement(after), values, on, event=event, stale=stale,
+            rows = await run_query(
+                db, statement(after), values, on, event=event, replica_ok=replica_ok,
                 identified_by=identified_by,
             )  # fmt: skip
             if not rows:

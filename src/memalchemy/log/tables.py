@@ -1,4 +1,4 @@
-"""The tables of a log, its key, and the conditions that pick its rows."""
+"""Tables of a log, its key, and the conditions that pick its rows."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ THREADS: Table = ThreadRow.__table__  # type: ignore[assignment]
 CHECKPOINTS: Table = CheckpointRow.__table__  # type: ignore[assignment]
 DELTAS: Table = DeltaRow.__table__  # type: ignore[assignment]
 NAMES = ("tenant", "thread_id", "namespace")
-"""The columns of ``threads`` that name a log. The others have its key, and the tenant."""
+"""The columns of ``threads`` that name a log. The other tables have its key and the tenant."""
 STATES = ("snapshot", "delta")
 WRITE_PREFIX = "w/"
-LONGEST_IN_KEY = 64
-"""Characters of a checkpoint's id, as stored, that stand in the keys of its writes; a longer one is
-hashed.
-"""
+MAX_ID_IN_KEY = 64
+"""Characters of a checkpoint's id, as stored, in the keys of its writes; a longer id is hashed."""
 
 
 class Log(NamedTuple):
-    """Identify a log. ``namespace`` is encoded, see `memalchemy.keys`."""
+    """Identity of a log. ``namespace`` is encoded: see `memalchemy.keys`."""
 
     tenant: str
     thread_id: str
@@ -39,21 +37,21 @@ class Log(NamedTuple):
         return log_key(*self)
 
     def binds(self) -> dict[str, Any]:
-        """The binds of `of_log`, and the tenant's."""
+        """Return the binds of `of_log`, and the tenant."""
         return {"k_log_id": log_key(*self), "k_tenant": self.tenant}
 
-    def names(self) -> dict[str, Any]:
-        """The binds of a statement that may make the log's head."""
+    def head_binds(self) -> dict[str, Any]:
+        """Return the binds of a statement that may create the log's head."""
         return self.binds() | {"k_thread_id": self.thread_id, "k_namespace": self.namespace}
 
 
 def new_epoch() -> int:
-    """Random, so that a log born again under the same name never matches a stale cache."""
+    """Return a random epoch, so that a log created again under its name matches no older cache."""
     return secrets.randbits(62)
 
 
-def second_of(time: datetime) -> datetime:
-    """The value of ``threads.active_at`` for an ``updated_at``."""
+def truncate_to_second(time: datetime) -> datetime:
+    """Return the value of ``threads.active_at`` for an ``updated_at``."""
     return time.replace(microsecond=0)
 
 
@@ -62,53 +60,55 @@ def _bound(table: Table, name: str) -> BindParameter[Any]:
 
 
 def of_log(table: Any) -> ColumnElement[bool]:
-    """The rows of one log; binds ``k_log_id``."""
+    """Return the condition on the rows of one log; binds ``k_log_id``."""
     return table.c.log_id == bindparam("k_log_id", type_=THREADS.c.log_id.type)  # type: ignore[no-any-return]
 
 
 def of_thread() -> ColumnElement[bool]:
-    """The heads of all logs of one thread; binds ``k_tenant`` and ``k_thread_id``."""
+    """Condition on the heads of a thread's logs; binds ``k_tenant`` and ``k_thread_id``."""
     return and_(*(THREADS.c[name] == _bound(THREADS, name) for name in NAMES[:2]))
 
 
 def same_log(a: Any, b: Any) -> ColumnElement[bool]:
+    """Return the condition that joins rows of one log."""
     return a.c.log_id == b.c.log_id  # type: ignore[no-any-return]
 
 
 def unexpired(table: Any = THREADS) -> ColumnElement[bool]:
-    """Binds ``p_now``."""
+    """Return the condition that a log has not expired; binds ``p_now``."""
     return or_(table.c.expires_at.is_(None), table.c.expires_at > bindparam("p_now"))
 
 
 def live(table: Any = THREADS) -> ColumnElement[bool]:
-    """Neither deleted nor expired; binds ``p_now``."""
+    """Return the condition that a log is neither deleted nor expired; binds ``p_now``."""
     return and_(table.c.deleted_at.is_(None), unexpired(table))
 
 
-def binds(table: Table, columns: Sequence[str]) -> dict[str, BindParameter[Any]]:
+def column_binds(table: Table, columns: Sequence[str]) -> dict[str, BindParameter[Any]]:
     # Column names are reserved as bind names in an INSERT, hence the prefix.
+    """Return a bind for each of some columns, ``p_`` and its name."""
     return {name: bindparam(f"p_{name}", type_=table.c[name].type) for name in columns}
 
 
 def row_key(table: Table) -> dict[str, BindParameter[Any]]:
-    """The log and the tenant of a row to insert; binds those of `Log.binds`."""
+    """Return binds for the log and the tenant of a row to insert: those of `Log.binds`."""
     return {name: _bound(table, name) for name in ("log_id", "tenant")}
 
 
-def names() -> dict[str, BindParameter[Any]]:
-    """The key and the names of a head to insert; binds those of `Log.names`."""
+def name_binds() -> dict[str, BindParameter[Any]]:
+    """Return binds for the key and the names of a head to insert: those of `Log.head_binds`."""
     return {name: _bound(THREADS, name) for name in ("log_id", *NAMES)}
 
 
-def words(*values: str) -> list[ColumnElement[str]]:
-    """Constants of the schema, such as kinds, as SQL."""
+def constants(*values: str) -> list[ColumnElement[str]]:
+    """Return constants of the schema, such as kinds, as SQL."""
     return [literal_column(f"'{value}'") for value in values]
 
 
-def key_range(checkpoint_id: str) -> dict[str, str]:
-    """The binds of the keys of a checkpoint's writes."""
+def write_key_range(checkpoint_id: str) -> dict[str, str]:
+    """Return the binds of the range of keys that a checkpoint's pending writes have."""
     stored = encode_id(checkpoint_id)
-    if len(stored) > LONGEST_IN_KEY:
+    if len(stored) > MAX_ID_IN_KEY:
         checkpoint_id = "#" + hashlib.blake2b(stored.encode(), digest_size=20).hexdigest()
     prefix = f"{WRITE_PREFIX}{checkpoint_id}"
     return {"p_low": prefix + "/", "p_high": prefix + "0"}  # the character after a slash

@@ -1,4 +1,4 @@
-"""Text indexes: ridding them of the words of rows that are gone."""
+"""Purge the text indexes: remove the words of rows that are gone."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from memalchemy.statements import Program, statement
 
 
 @statement(index=tuple(TEXT_INDEXES))
-def purge(d: Dialect, index: str) -> Executable | None:
-    """Rid a text index of the words of rows that are gone."""
-    return d.text.purge(index)
+def purge(dialect: Dialect, index: str) -> Executable | None:
+    """Remove the words of deleted rows from a text index."""
+    return dialect.text.purge(index)
 
 
-def purge_all(d: Dialect) -> Program[None]:
-    """Rid all text indexes of them, where deleting a row leaves its words in the index."""
+def purge_all(dialect: Dialect) -> Program[None]:
+    """Remove the words of deleted rows from all text indexes, where deleting leaves them there."""
     for index in TEXT_INDEXES:
-        if d.text.purge(index) is not None:
-            yield purge(d, index=index), None
+        if dialect.text.purge(index) is not None:
+            yield purge(dialect, index=index), None

@@ -46,7 +46,7 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt, NotEncrypted, UniqueViolation
 from memalchemy.events import operation
 from memalchemy.log import Log, lock_log, remove_log
-from memalchemy.log.scan import Page, ask, batches, scan
+from memalchemy.log.scan import Page, batches, run_query, scan
 from memalchemy.log.tables import NAMES, THREADS, of_log
 from memalchemy.maintenance.log_positions import (
     BEFORE_ALL,
@@ -65,8 +65,8 @@ from memalchemy.maintenance.row_comparison import (
 from memalchemy.search.cache_versions import COUNTERS, count_change
 from memalchemy.search.scope import EMBEDDINGS, ITEM_KEY, ITEMS, of_item
 from memalchemy.search.vectors import has_native_vectors
-from memalchemy.statements import Parameters, beyond, bound, program_of, statement
-from memalchemy.store.write import drop_vectors
+from memalchemy.statements import Parameters, after_key, column_bind, program_of, statement
+from memalchemy.store.write import delete_vectors
 
 __all__ = ["CopyReport", "copy"]
 
@@ -222,7 +222,7 @@ class DatabaseCopy:
         counts = []
         for table in ("threads", "store_items"):
             statement = count_rows(self.source.dialect, table=table, scope=self._scope)
-            counts.append((await ask(self.source, statement, self._binds))[0][0])
+            counts.append((await run_query(self.source, statement, self._binds))[0][0])
         self._tell(logs=counts[0], items=counts[1])
 
     async def _compare_all(self) -> None:
@@ -257,7 +257,7 @@ class DatabaseCopy:
     async def _register_keys(self) -> None:
         """Register the source's keys on the target, before it has a row that needs them."""
         source, target = [
-            await ask(db, read_registered_keys(db.dialect, scope=self._scope), self._binds)
+            await run_query(db, read_registered_keys(db.dialect, scope=self._scope), self._binds)
             for db in (self.source, self.target)
         ]
         self._plaintext_refused = {row.tenant for row in target} - {row.tenant for row in source}
@@ -303,7 +303,7 @@ class DatabaseCopy:
         """Compare a log with the target; in a transaction the log is locked there first."""
         log = _log(head)
         if transaction is not None:
-            await ask(self.target, lock_log(self.target.dialect), log.binds(), transaction)
+            await run_query(self.target, lock_log(self.target.dialect), log.binds(), transaction)
         there = await self._read_head(log, transaction)
         if there is None:
             return OnTarget.NOTHING
@@ -325,7 +325,7 @@ class DatabaseCopy:
             async for page in scan_positions(self.source, log, table, snapshot):
                 # The sizes are compared first: the rows of the target are not larger than these.
                 binds = log.binds() | {"p_after": after, "p_limit": len(page)}
-                there = await ask(self.target, positions, binds, transaction)
+                there = await run_query(self.target, positions, binds, transaction)
                 if [tuple(row) for row in page] != [tuple(row) for row in there]:
                     return False
                 for batch in _batches(page):
@@ -338,7 +338,7 @@ class DatabaseCopy:
                         return False
                     after = until
             binds = log.binds() | {"p_after": after, "p_limit": 1}
-            if await ask(self.target, positions, binds, transaction):
+            if await run_query(self.target, positions, binds, transaction):
                 return False
         return True
 
@@ -383,7 +383,7 @@ class DatabaseCopy:
     async def _read_head(self, log: Log, transaction: AsyncConnection | None) -> Values | None:
         """Read the head of a log on the target."""
         statement = read_head(self.target.dialect)
-        rows = _values(await ask(self.target, statement, log.binds(), transaction))
+        rows = _values(await run_query(self.target, statement, log.binds(), transaction))
         return rows[0] if rows else None
 
     async def _read_rows(
@@ -391,7 +391,7 @@ class DatabaseCopy:
     ) -> list[Values]:
         """Read the rows of a log behind one position, up to another."""
         binds = log.binds() | {"p_after": after, "p_until": until}
-        return _values(await ask(db, read_rows(db.dialect, table=table), binds, connection))
+        return _values(await run_query(db, read_rows(db.dialect, table=table), binds, connection))
 
     # --- Items -------------------------------------------------------------------------------
 
@@ -418,7 +418,7 @@ class DatabaseCopy:
             if await self._write(erase_item(d), seen, transaction) != 1:
                 raise _written_meanwhile(key)
         if there is OnTarget.OTHER_VECTORS:
-            await self._write(drop_vectors(d), binds, transaction)
+            await self._write(delete_vectors(d), binds, transaction)
         else:
             await self._insert("store_items", items, key, transaction)
         if vectors:
@@ -430,11 +430,11 @@ class DatabaseCopy:
 
     async def _read_item(self, db: Database, key: Values, connection: Any) -> Item:
         binds = _item_binds(key)
-        items = _values(await ask(db, read_item(db.dialect), binds, connection))
+        items = _values(await run_query(db, read_item(db.dialect), binds, connection))
         if not items:
             return [], []
         statement = read_embeddings(db.dialect, native=self._native_vectors[db])
-        vectors = _values(await ask(db, statement, binds, connection))
+        vectors = _values(await run_query(db, statement, binds, connection))
         return items, [dict(row) | {"vector": vector_bytes(row["vector"])} for row in vectors]
 
     async def _insert_vectors(
@@ -602,18 +602,18 @@ def _in_scope(table: Table, scope: str) -> ColumnElement[bool]:
 
 
 @statement(scope=("tenant", "all"), after=(True, False))
-def list_heads(d: Dialect, scope: str, after: bool) -> Executable:
+def list_heads(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of heads, tombstones included, in the order of their names."""
-    return _page(d, "threads", THREADS.c, scope, after)
+    return _page(dialect, "threads", THREADS.c, scope, after)
 
 
 @statement(scope=("tenant", "all"), after=(True, False))
-def list_items(d: Dialect, scope: str, after: bool) -> Executable:
+def list_items(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of the keys of items, in their order."""
-    return _page(d, "store_items", [ITEMS.c[name] for name in ITEM_KEY], scope, after)
+    return _page(dialect, "store_items", [ITEMS.c[name] for name in ITEM_KEY], scope, after)
 
 
-def _page(d: Dialect, listed: str, columns: Any, scope: str, after: bool) -> Executable:
+def _page(dialect: Dialect, listed: str, columns: Any, scope: str, after: bool) -> Executable:
     table, key = _LISTED[listed]
     query = (
         select(*columns)
@@ -623,24 +623,24 @@ def _page(d: Dialect, listed: str, columns: Any, scope: str, after: bool) -> Exe
     )
     # Of one tenant the rest of the key is compared, so that the index starts at the page.
     compared = key[1:] if scope == "tenant" else key
-    return query.where(beyond(d, table, compared)) if after else query
+    return query.where(after_key(dialect, table, compared)) if after else query
 
 
 @statement(table=tuple(_LISTED), scope=("tenant", "all"))
-def count_rows(d: Dialect, table: str, scope: str) -> Executable:
+def count_rows(dialect: Dialect, table: str, scope: str) -> Executable:
     """Count the logs or items to copy."""
     listed, _ = _LISTED[table]
     return select(func.count()).select_from(listed).where(_in_scope(listed, scope))
 
 
 @statement()
-def read_head(d: Dialect) -> Executable:
+def read_head(dialect: Dialect) -> Executable:
     """Select the whole head of a log."""
     return select(*THREADS.c).where(of_log(THREADS))
 
 
 @statement(table=tuple(LOG_ROWS))
-def read_rows(d: Dialect, table: str) -> Executable:
+def read_rows(dialect: Dialect, table: str) -> Executable:
     """Select the rows of a log behind one position and up to another, payloads too."""
     rows = LOG_ROWS[table]
     seq = rows.c.seq
@@ -656,32 +656,34 @@ def read_rows(d: Dialect, table: str) -> Executable:
 
 
 @statement()
-def read_item(d: Dialect) -> Executable:
+def read_item(dialect: Dialect) -> Executable:
     """Select one item, whole."""
     return select(*ITEMS.c).where(of_item(ITEMS))
 
 
 @statement(native=(True, False))
-def read_embeddings(d: Dialect, native: bool) -> Executable | None:
+def read_embeddings(dialect: Dialect, native: bool) -> Executable | None:
     """Select the vectors of one item."""
-    if not native and not d.vectors.may_be_bytes:
+    if not native and not dialect.vectors.may_be_bytes:
         return None
     columns = [column for column in EMBEDDINGS.c if column.name != "vector"]
-    vector = d.vectors.readable(EMBEDDINGS.c.vector, native).label("vector")
+    vector = dialect.vectors.readable(EMBEDDINGS.c.vector, native).label("vector")
     key = (EMBEDDINGS.c[name] for name in ("field", "model", "part"))
     return select(*columns, vector).where(of_item(EMBEDDINGS)).order_by(*key)
 
 
 @statement(table=tuple(_INSERTED))
-def insert_row(d: Dialect, table: str) -> Executable:
+def insert_row(dialect: Dialect, table: str) -> Executable:
     """Insert a row as it is in another database."""
-    return insert(_INSERTED[table]).values({c.name: bound(c, "p") for c in _INSERTED[table].c})
+    return insert(_INSERTED[table]).values(
+        {c.name: column_bind(c, "p") for c in _INSERTED[table].c}
+    )
 
 
 @statement(native=(True, False))
-def insert_embedding(d: Dialect, native: bool) -> Executable | None:
+def insert_embedding(dialect: Dialect, native: bool) -> Executable | None:
     """Insert a vector of an item."""
-    if not native and not d.vectors.may_be_bytes:
+    if not native and not dialect.vectors.may_be_bytes:
         return None
-    values: dict[str, Any] = {c.name: bound(c, "p") for c in EMBEDDINGS.c}
-    return insert(EMBEDDINGS).values(values | {"vector": d.vectors.bind("p_vector", native)})
+    values: dict[str, Any] = {c.name: column_bind(c, "p") for c in EMBEDDINGS.c}
+    return insert(EMBEDDINGS).values(values | {"vector": dialect.vectors.bind("p_vector", native)})

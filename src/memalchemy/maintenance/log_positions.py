@@ -32,7 +32,7 @@ def scan_positions(
     """Yield pages of the positions of a log in a table, with the bytes ``stored`` at each.
 
     Args:
-        connection, identified_by: see `memalchemy.log.scan.ask`.
+        connection, identified_by: see `memalchemy.log.scan.run_query`.
     """
     return scan(
         db,
@@ -45,11 +45,11 @@ def scan_positions(
 
 
 @statement(table=tuple(LOG_ROWS))
-def list_positions(d: Dialect, table: str) -> Executable:
+def list_positions(dialect: Dialect, table: str) -> Executable:
     """Select the next positions of a log, and the bytes of the payload at each."""
     rows = LOG_ROWS[table]
     size: Any = (
-        d.statements.byte_length(DELTAS.c.payload) if rows is DELTAS else literal_column("0")
+        dialect.statements.byte_length(DELTAS.c.payload) if rows is DELTAS else literal_column("0")
     )
     return (
         select(rows.c.seq, size.label("stored"))

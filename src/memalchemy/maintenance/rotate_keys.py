@@ -51,7 +51,7 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt, KeyMissing
 from memalchemy.events import Event, operation
 from memalchemy.keys import decode_namespace
-from memalchemy.log.scan import ask, batches, scan
+from memalchemy.log.scan import batches, run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
 from memalchemy.log.text_indexes import purge_all
 from memalchemy.search.scope import (
@@ -64,7 +64,7 @@ from memalchemy.search.scope import (
     not_internal,
     of_item,
 )
-from memalchemy.statements import Program, beyond, program_of, statement
+from memalchemy.statements import Program, after_key, program_of, statement
 
 __all__ = ["KeyUse", "PlainRow", "RotationReport", "rotate_keys"]
 
@@ -324,7 +324,7 @@ class KeyRotation:
         for table in TABLES:
             statement = count_rows(self.db.dialect, table=table, scope=self._scope)
             by_key = counts.rows if table == "deltas" else counts.items
-            for row in await ask(self.db, statement, self._binds, event=self.event):
+            for row in await run_query(self.db, statement, self._binds, event=self.event):
                 by_key[_leading(row)] += row.number
                 if self._is_due(row):
                     counts.due += row.number
@@ -337,7 +337,7 @@ class KeyRotation:
         if self.db.keyring.is_readable("vectors"):
             return 0
         statement = count_vectors(self.db.dialect, scope=self._scope)
-        rows = await ask(self.db, statement, self._binds, event=self.event)
+        rows = await run_query(self.db, statement, self._binds, event=self.event)
         return int(rows[0][0])
 
     def _is_due(self, row: Any) -> bool:
@@ -419,7 +419,7 @@ class KeyRotation:
             of_this_log = {"k_log_id": log_id}
             binds = of_this_log | {"p_low": min(listed), "p_high": max(listed)}
             statement = read_payloads(self.db.dialect)
-            for row in await ask(self.db, statement, binds, event=self.event):
+            for row in await run_query(self.db, statement, binds, event=self.event):
                 if row.seq in listed:
                     sealed = StoredPayload(row.codec, row.checksum, bytes(row.payload))
                     key = of_this_log | {"p_seq": row.seq}
@@ -434,7 +434,7 @@ class KeyRotation:
             listed = {(row.namespace, row.key): row for row in rows}
             for binds in key_lists(d, listed):
                 binds = {"k_tenant": tenant} | binds
-                for row in await ask(self.db, read_values(d), binds, event=self.event):
+                for row in await run_query(self.db, read_values(d), binds, event=self.event):
                     sealed = StoredPayload(row.codec, row.checksum, bytes(row.value))
                     key = {"k_tenant": tenant, "k_namespace": row.namespace, "k_key": row.key}
                     key["p_version"] = row.version
@@ -535,7 +535,7 @@ class KeyRotation:
 
     async def _registered_keys(self) -> Sequence[Any]:
         statement = read_registered_keys(self.db.dialect, scope=self._scope)
-        return await ask(self.db, statement, self._binds, event=self.event)
+        return await run_query(self.db, statement, self._binds, event=self.event)
 
     # --- Report ------------------------------------------------------------------------------
 
@@ -637,7 +637,7 @@ def _payload(table: Table) -> Any:
     return table.c.payload if table is DELTAS else table.c.value
 
 
-def _state(d: Dialect, table: Table) -> list[Any]:
+def _state(dialect: Dialect, table: Table) -> list[Any]:
     """Columns that say how a row is stored.
 
     They are its ``codec``; of an encrypted one the bytes that it ``begins`` with; whether it
@@ -648,13 +648,13 @@ def _state(d: Dialect, table: Table) -> list[Any]:
     fields: ColumnElement[Any] = no
     if table is ITEMS:
         # Oracle cannot compare such a text for equality. A field's word is longer than OTHERS.
-        longer = d.statements.byte_length(ITEMS.c.field_terms) > literal_column(
+        longer = dialect.statements.byte_length(ITEMS.c.field_terms) > literal_column(
             str(len(OTHERS)), Integer
         )
         fields = case((and_(ITEMS.c.field_terms.is_not(None), longer), yes), else_=no)
     return [
         table.c.codec.label("codec"),
-        case((is_encrypted, d.statements.leading_bytes(_payload(table), PREFIX_BYTES))).label(
+        case((is_encrypted, dialect.statements.leading_bytes(_payload(table), PREFIX_BYTES))).label(
             "begins"
         ),
         case((table.c.search_text.is_not(None), yes), else_=no).label("has_words"),
@@ -663,16 +663,16 @@ def _state(d: Dialect, table: Table) -> list[Any]:
 
 
 @statement(table=tuple(TABLES), scope=SCOPES)
-def count_rows(d: Dialect, table: str, scope: str) -> Executable:
+def count_rows(dialect: Dialect, table: str, scope: str) -> Executable:
     """Count the rows that are stored in each way."""
     source = TABLES[table].table
-    inner = select(*_state(d, source)).where(_in_scope(source, scope)).subquery("stored")
+    inner = select(*_state(dialect, source)).where(_in_scope(source, scope)).subquery("stored")
     columns = list(inner.c)
     return select(*columns, func.count().label("number")).group_by(*columns)
 
 
 @statement(table=tuple(TABLES), scope=SCOPES, after=(True, False))
-def list_rows(d: Dialect, table: str, scope: str, after: bool) -> Executable:
+def list_rows(dialect: Dialect, table: str, scope: str, after: bool) -> Executable:
     """Select a page of rows in the order of their keys: how each is stored, and its bytes."""
     source, key, _ = TABLES[table]
     names: list[Any] = [source.c.tenant]
@@ -684,8 +684,8 @@ def list_rows(d: Dialect, table: str, scope: str, after: bool) -> Executable:
         select(
             *(source.c[name] for name in key if name != "tenant"),
             *names,
-            *_state(d, source),
-            d.statements.byte_length(_payload(source)).label("stored"),
+            *_state(dialect, source),
+            dialect.statements.byte_length(_payload(source)).label("stored"),
         )
         .select_from(rows)
         .where(_in_scope(source, scope))
@@ -693,11 +693,11 @@ def list_rows(d: Dialect, table: str, scope: str, after: bool) -> Executable:
         .limit(bindparam("p_limit"))
     )
     compared = key[1:] if scope == "tenant" and key[0] == "tenant" else key
-    return query.where(beyond(d, source, compared)) if after else query
+    return query.where(after_key(dialect, source, compared)) if after else query
 
 
 @statement()
-def read_payloads(d: Dialect) -> Executable:
+def read_payloads(dialect: Dialect) -> Executable:
     """Select the payloads of a range of positions of a log."""
     seq = DELTAS.c.seq
     return (
@@ -711,11 +711,11 @@ def read_payloads(d: Dialect) -> Executable:
 
 
 @statement()
-def read_values(d: Dialect) -> Executable:
+def read_values(dialect: Dialect) -> Executable:
     """Select the values of the items of a tenant that ``p_keys`` lists, expired ones too."""
     columns = ("tenant", "namespace", "key", "version", "codec", "checksum", "value")
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-    return select(*(ITEMS.c[name] for name in columns)).where(tenant, is_listed(d, ITEMS))
+    return select(*(ITEMS.c[name] for name in columns)).where(tenant, is_listed(dialect, ITEMS))
 
 
 def _is_as_read(table: Table) -> list[ColumnElement[bool]]:
@@ -734,7 +734,7 @@ def _new_values(table: Table, payload: str, words: str) -> dict[str, Any]:
 
 
 @statement(words=WORDS)
-def reseal_delta(d: Dialect, words: str) -> Executable:
+def reseal_delta(dialect: Dialect, words: str) -> Executable:
     """Store a row of a log under another key, if it is still what was read."""
     seq = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
     unchanged = update(DELTAS).where(of_log(DELTAS), seq, *_is_as_read(DELTAS))
@@ -742,7 +742,7 @@ def reseal_delta(d: Dialect, words: str) -> Executable:
 
 
 @statement()
-def grow_size(d: Dialect) -> Executable:
+def grow_size(dialect: Dialect) -> Executable:
     """Add what encryption adds to the size of a checkpoint."""
     more = literal_column(str(OVERHEAD), Integer)
     return (
@@ -755,7 +755,7 @@ def grow_size(d: Dialect) -> Executable:
 
 
 @statement(words=WORDS, fields=WORDS)
-def reseal_item(d: Dialect, words: str, fields: str) -> Executable:
+def reseal_item(dialect: Dialect, words: str, fields: str) -> Executable:
     """Store an item under another key, if it is still what was read; its version stays."""
     version = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
     values = _new_values(ITEMS, "value", words)
@@ -765,12 +765,12 @@ def reseal_item(d: Dialect, words: str, fields: str) -> Executable:
 
 
 @statement(scope=SCOPES)
-def count_vectors(d: Dialect, scope: str) -> Executable:
+def count_vectors(dialect: Dialect, scope: str) -> Executable:
     """Count the vectors."""
     return select(func.count()).select_from(EMBEDDINGS).where(_in_scope(EMBEDDINGS, scope))
 
 
 @statement(scope=SCOPES)
-def delete_vectors(d: Dialect, scope: str) -> Executable:
+def delete_vectors(dialect: Dialect, scope: str) -> Executable:
     """Remove all vectors."""
     return delete(EMBEDDINGS).where(_in_scope(EMBEDDINGS, scope))

@@ -32,9 +32,9 @@ from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.errors import CapabilityMissing
 from memalchemy.events import Event, operation
 from memalchemy.keys import decode_namespace
-from memalchemy.log.entries import has_anything
-from memalchemy.log.scan import ask
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, live, same_log, words
+from memalchemy.log.entries import is_not_empty
+from memalchemy.log.scan import run_query
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, constants, live, same_log
 from memalchemy.schema import Base
 from memalchemy.search.scope import EMBEDDINGS, INTERNAL_RANGE, ITEMS, live_item
 from memalchemy.statements import Program, program_of, statement
@@ -157,14 +157,16 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
     binds = {"k_tenant": db.tenant, "p_now": datetime.now(UTC), "p_limit": largest}
     own_items = {"p_internal": INTERNAL_RANGE[0], "p_internal_end": INTERNAL_RANGE[1]}
     d = db.dialect
-    threads = await ask(db, count_threads(d), binds)
-    (checkpoints,) = await ask(db, measure_checkpoints(d), binds)
-    kinds = await ask(db, measure_kinds(d), binds)
-    logs = await ask(db, measure_logs(d), binds)
-    (items,) = await ask(db, measure_items(d), binds | own_items)
-    (vectors,) = await ask(db, measure_vectors(d), binds)
+    threads = await run_query(db, count_threads(d), binds)
+    (checkpoints,) = await run_query(db, measure_checkpoints(d), binds)
+    kinds = await run_query(db, measure_kinds(d), binds)
+    logs = await run_query(db, measure_logs(d), binds)
+    (items,) = await run_query(db, measure_items(d), binds | own_items)
+    (vectors,) = await run_query(db, measure_vectors(d), binds)
     pieces, estimated = await _measure_pieces(db)
-    pages = await ask(db, file_pages(d), {}) if d.maintenance.step("pages") is not None else None
+    pages = (
+        await run_query(db, file_pages(d), {}) if d.maintenance.step("pages") is not None else None
+    )
     return Space(
         threads=threads[0][0],
         checkpoints=checkpoints.checkpoints,
@@ -205,8 +207,10 @@ def _kinds(log_kinds: Any, items: Any, vectors: Any) -> Iterator[Kind]:
 async def _measure_pieces(db: Database) -> tuple[tuple[Piece, ...], bool]:
     """Return the tables and indexes, and whether their sizes are estimated."""
     d = db.dialect
-    exact = d.maintenance.counts_pages() is None or bool((await ask(db, counts_pages(d), {}))[0][0])
-    rows = await ask(db, sizes(d, exact=exact), {"p_schema": db.schema})
+    exact = d.maintenance.counts_pages() is None or bool(
+        (await run_query(db, counts_pages(d), {}))[0][0]
+    )
+    rows = await run_query(db, sizes(d, exact=exact), {"p_schema": db.schema})
     pieces = sorted(map(_piece, rows), key=lambda piece: (-piece.bytes, piece.name))
     return tuple(pieces), not exact
 
@@ -332,12 +336,12 @@ async def _reclaim_tables(
 
 
 def _advice_after_vacuum(
-    d: Dialect, schema: str | None, before: Any, after: Any, full: bool
+    dialect: Dialect, schema: str | None, before: Any, after: Any, full: bool
 ) -> list[Advice]:
     """Say what a vacuum has left of a table, and how to have it too."""
     if after.dead and after.dead >= before.dead:
         why = f"{after.name} still has {after.dead:,} dead rows: an open transaction may see them"
-        commands = tuple(d.maintenance.shrink_commands(after.name, schema, full))
+        commands = tuple(dialect.maintenance.shrink_commands(after.name, schema, full))
         return [Advice(why, commands, after.name, after.dead)]
     many_were_dead = before.dead > DEAD_SHARE * (before.live + before.dead)
     if not full and many_were_dead and after.bytes > (1 - DEAD_SHARE) * before.bytes:
@@ -345,13 +349,13 @@ def _advice_after_vacuum(
             f"{before.dead:,} dead rows of {after.name} made room for new ones; its file shrinks "
             "only when it is rewritten, which locks it meanwhile"
         )
-        commands = tuple(d.maintenance.shrink_commands(after.name, schema, True))
+        commands = tuple(dialect.maintenance.shrink_commands(after.name, schema, True))
         return [Advice(why, commands, after.name, after.dead)]
     return []
 
 
 async def _read_tables(db: Database, event: Event) -> dict[str, Any]:
-    rows = await ask(db, read_tables(db.dialect), {"p_schema": db.schema}, event=event)
+    rows = await run_query(db, read_tables(db.dialect), {"p_schema": db.schema}, event=event)
     return {row.name: row for row in rows}
 
 
@@ -361,7 +365,7 @@ def _total_bytes(tables: dict[str, Any]) -> int:
 
 async def _advise(db: Database, full: bool) -> Reclaimed:
     """Name the commands for a database that an application cannot shrink."""
-    rows = await ask(db, sizes(db.dialect, exact=True), {"p_schema": db.schema})
+    rows = await run_query(db, sizes(db.dialect, exact=True), {"p_schema": db.schema})
     total = sum(int(row.bytes) for row in rows) if rows else None
     advice = tuple(
         Advice(f"to shrink {name}, its owner runs", tuple(commands), name)
@@ -375,17 +379,17 @@ async def _advise(db: Database, full: bool) -> Reclaimed:
 
 
 @statement()
-def count_threads(d: Dialect) -> Executable:
+def count_threads(dialect: Dialect) -> Executable:
     """Count the live threads of a tenant that have a checkpoint or an entry."""
     return select(func.count(distinct(THREADS.c.thread_id))).where(
-        THREADS.c.tenant == bindparam("k_tenant"), live(), has_anything()
+        THREADS.c.tenant == bindparam("k_tenant"), live(), is_not_empty()
     )
 
 
 @statement()
-def measure_checkpoints(d: Dialect) -> Executable:
+def measure_checkpoints(dialect: Dialect) -> Executable:
     """Sum the sizes of a tenant's live checkpoints."""
-    snapshots = case((DELTAS.c.kind.in_(words("snapshot")), 1), else_=0)
+    snapshots = case((DELTAS.c.kind.in_(constants("snapshot")), 1), else_=0)
     return (
         select(
             func.count().label("checkpoints"),
@@ -400,16 +404,16 @@ def measure_checkpoints(d: Dialect) -> Executable:
     )
 
 
-def _lengths(d: Dialect) -> tuple[Any, Any]:
+def _lengths(dialect: Dialect) -> tuple[Any, Any]:
     """Return the sums of the bytes of payloads and of search text."""
-    payload = func.sum(d.statements.byte_length(DELTAS.c.payload))
-    return payload, func.coalesce(func.sum(d.statements.byte_length(DELTAS.c.search_text)), 0)
+    payload = func.sum(dialect.statements.byte_length(DELTAS.c.payload))
+    return payload, func.coalesce(func.sum(dialect.statements.byte_length(DELTAS.c.search_text)), 0)
 
 
 @statement()
-def measure_kinds(d: Dialect) -> Executable:
+def measure_kinds(dialect: Dialect) -> Executable:
     """Sum the sizes of a tenant's rows of logs by kind."""
-    payload, text = _lengths(d)
+    payload, text = _lengths(dialect)
     return (
         select(
             DELTAS.c.kind,
@@ -425,9 +429,9 @@ def measure_kinds(d: Dialect) -> Executable:
 
 
 @statement()
-def measure_logs(d: Dialect) -> Executable:
+def measure_logs(dialect: Dialect) -> Executable:
     """Select the largest logs of a tenant, and the number of its logs."""
-    payload, text = _lengths(d)
+    payload, text = _lengths(dialect)
     held = (
         select(DELTAS.c.log_id, func.count().label("entries"), (payload + text).label("held"))
         .where(DELTAS.c.tenant == bindparam("k_tenant"))
@@ -444,18 +448,20 @@ def measure_logs(d: Dialect) -> Executable:
 
 
 @statement()
-def measure_items(d: Dialect) -> Executable:
+def measure_items(dialect: Dialect) -> Executable:
     """Sum the sizes of a tenant's items, without those that memalchemy keeps for itself."""
     own = and_(
         ITEMS.c.namespace >= _path("p_internal"), ITEMS.c.namespace < _path("p_internal_end")
     )
-    text = func.coalesce(func.sum(d.statements.byte_length(ITEMS.c.search_text)), 0)
-    fields = func.coalesce(func.sum(d.statements.byte_length(ITEMS.c.field_terms)), 0)
+    text = func.coalesce(func.sum(dialect.statements.byte_length(ITEMS.c.search_text)), 0)
+    fields = func.coalesce(func.sum(dialect.statements.byte_length(ITEMS.c.field_terms)), 0)
     has_text = or_(ITEMS.c.search_text.is_not(None), ITEMS.c.field_terms.is_not(None))
     return select(
         func.count().label("entries"),
         func.coalesce(func.sum(case((live_item(), 1), else_=0)), 0).label("live"),
-        func.coalesce(func.sum(d.statements.byte_length(ITEMS.c.value)), 0).label("value_bytes"),
+        func.coalesce(func.sum(dialect.statements.byte_length(ITEMS.c.value)), 0).label(
+            "value_bytes"
+        ),
         func.coalesce(func.sum(case((has_text, 1), else_=0)), 0).label("texts"),
         (text + fields).label("text_bytes"),
     ).where(ITEMS.c.tenant == bindparam("k_tenant"), not_(own))
@@ -466,7 +472,7 @@ def _path(name: str) -> Any:
 
 
 @statement()
-def measure_vectors(d: Dialect) -> Executable:
+def measure_vectors(dialect: Dialect) -> Executable:
     """Count a tenant's vectors and the numbers in them."""
     numbers = func.coalesce(func.sum(EMBEDDINGS.c.dimensions), 0).label("numbers")
     return select(func.count().label("entries"), numbers).where(
@@ -475,15 +481,15 @@ def measure_vectors(d: Dialect) -> Executable:
 
 
 @statement()
-def counts_pages(d: Dialect) -> Executable | None:
+def counts_pages(dialect: Dialect) -> Executable | None:
     """Select a number that is zero where the database does not count the pages of its tables."""
-    return d.maintenance.counts_pages()
+    return dialect.maintenance.counts_pages()
 
 
 @statement(exact=(True, False))
-def sizes(d: Dialect, exact: bool) -> Executable | None:
+def sizes(dialect: Dialect, exact: bool) -> Executable | None:
     """Select the sizes of tables and indexes, as the database counts them or estimated."""
-    return d.maintenance.sizes(exact)
+    return dialect.maintenance.sizes(exact)
 
 
 MERGE_STEPS = (
@@ -493,18 +499,18 @@ MERGE_STEPS = (
 
 
 @statement(what=MERGE_STEPS)
-def merge_step(d: Dialect, what: str) -> Executable | None:
+def merge_step(dialect: Dialect, what: str) -> Executable | None:
     """Step of merging a text index: count changes; merge some of its segments."""
-    return d.maintenance.step(what)
+    return dialect.maintenance.step(what)
 
 
 @statement()
-def read_tables(d: Dialect) -> Executable | None:
+def read_tables(dialect: Dialect) -> Executable | None:
     """Select live and dead rows of the tables, their bytes, and whether the role owns them."""
-    return d.maintenance.step("tables")
+    return dialect.maintenance.step("tables")
 
 
 @statement(table=tuple(TABLES), full=(True, False))
-def vacuum_table(d: Dialect, table: str, full: bool) -> Executable | None:
+def vacuum_table(dialect: Dialect, table: str, full: bool) -> Executable | None:
     """VACUUM of one table."""
-    return d.maintenance.vacuum(TABLES[table], full)
+    return dialect.maintenance.vacuum(TABLES[table], full)

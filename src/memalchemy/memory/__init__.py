@@ -5,7 +5,7 @@ Names are imported when they are first used.
 
 from typing import TYPE_CHECKING
 
-from memalchemy._later import later
+from memalchemy._lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from memalchemy.collections import ABSENT, KeyValueEntry
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from memalchemy.memory.memories import Memory, MemoryScope, MemoryType, RunInfo, memory_block
     from memalchemy.memory.user_memory import UserMemoryStore
 else:
-    __getattr__, __dir__ = later(
+    __getattr__, __dir__ = lazy_exports(
         __name__,
         {
             ".collections": ("ABSENT", "KeyValueEntry"),

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from memalchemy import _forks
+from memalchemy import _fork_safe_locks
 
 
 @dataclass(eq=False, slots=True)
@@ -27,7 +27,7 @@ class KeyedQueue:
 
     def __init__(self, max_concurrent: int) -> None:
         self._max_concurrent = max_concurrent
-        self._lock = _forks.lock()
+        self._lock = _fork_safe_locks.create_lock()
         self._jobs: set[_Job] = set()
         self._last: dict[Hashable, _Job] = {}
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (

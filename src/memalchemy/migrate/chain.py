@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.schema import CreateSchema
 
-from memalchemy import _forks
+from memalchemy import _fork_safe_locks
 from memalchemy._version import __version__
 from memalchemy.column_types import Json
 from memalchemy.dialects import DIALECTS, Dialect, Maintenance, dialect_of
@@ -33,7 +33,7 @@ HOUSE_TENANT, HOUSE_NAMESPACE = "~", "/~memalchemy/"
 """The library's own bookkeeping; ``~`` is always escaped in a user's namespace."""
 
 # Alembic keeps the current operations in a global.
-_alembic_is_global = _forks.lock()
+_alembic_is_global = _fork_safe_locks.create_lock()
 
 
 def script_location() -> Path:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from memalchemy import _forks
+from memalchemy import _fork_safe_locks
 from memalchemy._cache import BoundedCache
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect
@@ -169,7 +169,7 @@ class Matrix:
             self._paths,
         )
 
-    def up_to_date(self, d: Dialect, max_bytes: int) -> Program[MatrixView | None]:
+    def up_to_date(self, dialect: Dialect, max_bytes: int) -> Program[MatrixView | None]:
         """Read what has changed, and return the matrix.
 
         ``None`` if changes are not counted here, or if it would take more than *max_bytes*.
@@ -177,17 +177,17 @@ class Matrix:
         self.read = 0
         scope = self.scope
         for _ in range(MAX_ROUNDS):
-            now = yield from read_versions(d, scope.tenant, scope.path, scope.below)
+            now = yield from read_versions(dialect, scope.tenant, scope.path, scope.below)
             if not now:
                 return None
             if now == self._versions:
                 break
             if self._versions is None or not self._follows(now):
                 self._versions = None
-                if not (yield from self._load(d, max_bytes)):
+                if not (yield from self._load(dialect, max_bytes)):
                     return None
             else:
-                yield from self._catch_up(d, self._versions, now)
+                yield from self._catch_up(dialect, self._versions, now)
             # Rows may be newer than the versions, which were read before them, and never older.
             self._versions = now
         return self.view() if self.bytes <= max_bytes else None
@@ -206,18 +206,21 @@ class Matrix:
                 return False
         return True
 
-    def _load(self, d: Dialect, max_bytes: int) -> Program[bool]:
+    def _load(self, dialect: Dialect, max_bytes: int) -> Program[bool]:
         """Read all vectors; return false if they would take more than *max_bytes*."""
         binds = self.scope.binds()
         limit = max_bytes // (self.scope.dimensions * 4 + BYTES_PER_NAME) + 1
-        ((number,),) = yield count_vectors(d, below=self.scope.below), binds | {"p_limit": limit}
+        ((number,),) = yield (
+            count_vectors(dialect, below=self.scope.below),
+            binds | {"p_limit": limit},
+        )
         if number >= limit:
             return False
         self._clear(number + number // 16 + 64)
-        statement = read_vectors(d, below=self.scope.below)
+        statement = read_vectors(dialect, below=self.scope.below)
         last: Any = None
         while True:
-            after = page_after(d, last, self.scope.path)
+            after = page_after(dialect, last, self.scope.path)
             rows = yield statement, binds | after | {"p_limit": PAGE}
             self._add(rows)
             if len(rows) < PAGE:
@@ -225,7 +228,7 @@ class Matrix:
             last = rows[-1]
 
     def _catch_up(
-        self, d: Dialect, old: dict[str, Version], now: dict[str, Version]
+        self, dialect: Dialect, old: dict[str, Version], now: dict[str, Version]
     ) -> Program[None]:
         """Read the vectors that were written after the versions *old*."""
         for path, new in now.items():
@@ -234,7 +237,7 @@ class Matrix:
                 continue
             binds = self.scope.binds(path) | {"p_limit": PAGE, "p_change": seen + 1, "p_row_at": -1}
             before = self._rows
-            while rows := (yield read_changes(d), binds):
+            while rows := (yield read_changes(dialect), binds):
                 # All rows of an item are written together, which replaces those read before. A row
                 # may be at a position that was another item's.
                 known = self._rows_of({(row.namespace, row.key) for row in rows}, before)
@@ -244,9 +247,9 @@ class Matrix:
                     break
                 binds |= {"p_change": rows[-1].change, "p_row_at": rows[-1].row_at}
             if new.removed > seen and path in old:
-                yield from self._find_removed(d, path)
+                yield from self._find_removed(dialect, path)
 
-    def _find_removed(self, d: Dialect, path: str) -> Program[None]:
+    def _find_removed(self, dialect: Dialect, path: str) -> Program[None]:
         """Find which rows of a namespace the database does not have any more.
 
         Ranges of positions are bisected by the number of rows in them, which an index knows; after
@@ -257,7 +260,10 @@ class Matrix:
         here = self._path_numbers[: self._rows] == self._number_of[path]
         here[self._removed] = False
         known = np.sort(self._positions[: self._rows][here])
-        number, all_of = read_positions(d, which="number"), read_positions(d, which="positions")
+        number, all_of = (
+            read_positions(dialect, which="number"),
+            read_positions(dialect, which="positions"),
+        )
         # Each range with the number of its rows that are missing, if that is known already.
         ranges: list[tuple[Positions, int | None]] = [(known, None)] if len(known) else []
         removed: list[Positions] = []
@@ -363,7 +369,7 @@ class MatrixCache:
         self._matrices: BoundedCache[tuple[int, MatrixScope], Matrix] = BoundedCache(
             max_bytes, lambda matrix: matrix.bytes
         )
-        self._lock = _forks.lock()
+        self._lock = _fork_safe_locks.create_lock()
         self._numbers: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
         """Numbers of databases, which stand for them in keys."""
         self._next_number = itertools.count()

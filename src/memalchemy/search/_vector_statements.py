@@ -27,21 +27,21 @@ from sqlalchemy.types import NULLTYPE
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, is_listed, live_item
-from memalchemy.statements import Numbers, Program, statement
+from memalchemy.statements import IntegerRange, Program, statement
 
 Metric = Literal["cosine", "dot", "l2"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 
-INDEXED_DIMENSIONS = Numbers(1, 4000, 384)
+INDEXED_DIMENSIONS = IntegerRange(1, 4000, 384)
 """Dimensions that a vector index of half precision can have."""
 
 PART = ("namespace", "key", "field", "part")
 
 
 @statement()
-def vector_storage(d: Dialect) -> Executable | None:
+def vector_storage(dialect: Dialect) -> Executable | None:
     """The type of the column of vectors, on databases where it depends on the installation."""
-    return d.vectors.column_type()
+    return dialect.vectors.column_type()
 
 
 def has_native_vectors(db: Database) -> Program[bool]:
@@ -64,17 +64,17 @@ def of_kind() -> ColumnElement[bool]:
 
 
 @statement(below=(False, True))
-def read_vectors(d: Dialect, below: bool) -> Executable | None:
+def read_vectors(dialect: Dialect, below: bool) -> Executable | None:
     """A page of the vectors of a scope; binds `page_after`."""
-    if d.vectors.computes_distances and not d.vectors.may_be_bytes:
+    if dialect.vectors.computes_distances and not dialect.vectors.may_be_bytes:
         return None
-    position = d.statements.rowid(EMBEDDINGS)
+    position = dialect.statements.rowid(EMBEDDINGS)
     order = {"key": String, "field": String, "part": Integer}
     columns: list[Any] = [EMBEDDINGS.c[name] for name in order]
     bounds: list[Any] = [bindparam(f"p_{name}", type_=type_) for name, type_ in order.items()]
     if position is not None:
         columns, bounds = [position], [_integer("p_row_at")]
-    query: Select[Any] = _vectors(d).where(in_scope(EMBEDDINGS, below), of_kind())
+    query: Select[Any] = _vectors(dialect).where(in_scope(EMBEDDINGS, below), of_kind())
     if below:
         columns.insert(0, EMBEDDINGS.c.namespace)
         bounds.insert(0, bindparam("p_namespace", type_=String))
@@ -82,9 +82,9 @@ def read_vectors(d: Dialect, below: bool) -> Executable | None:
     return query.where(after).order_by(*columns).limit(_integer("p_limit"))
 
 
-def page_after(d: Dialect, row: Any | None, path: str) -> dict[str, Any]:
+def page_after(dialect: Dialect, row: Any | None, path: str) -> dict[str, Any]:
     """Return the binds of `read_vectors` for the page after *row*, or for the first page."""
-    if d.statements.rowid(EMBEDDINGS) is not None:
+    if dialect.statements.rowid(EMBEDDINGS) is not None:
         found = {"p_row_at": -1 if row is None else row.row_at}
     elif row is None:
         found = {"p_key": "", "p_field": "", "p_part": -1}
@@ -94,7 +94,7 @@ def page_after(d: Dialect, row: Any | None, path: str) -> dict[str, Any]:
 
 
 @statement(below=(False, True))
-def count_vectors(d: Dialect, below: bool) -> Executable:
+def count_vectors(dialect: Dialect, below: bool) -> Executable:
     """The number of vectors of a scope, but at most ``p_limit``."""
     some = (
         select(literal_column("1").label("one"))
@@ -107,17 +107,17 @@ def count_vectors(d: Dialect, below: bool) -> Executable:
 
 
 @statement()
-def read_changes(d: Dialect) -> Executable | None:
+def read_changes(dialect: Dialect) -> Executable | None:
     """A page of the vectors of a namespace that were written since a version."""
-    position = d.statements.rowid(EMBEDDINGS)
-    if not d.vectors.counts_changes or position is None:
+    position = dialect.statements.rowid(EMBEDDINGS)
+    if not dialect.vectors.counts_changes or position is None:
         return None
     change = EMBEDDINGS.c.change
     # Written so that only the index by change can be used: most often there are no rows, or few.
     model = EMBEDDINGS.c.model.concat(literal_column("''", String))
     dimensions = EMBEDDINGS.c.dimensions + literal_column("0", Integer)
     query: Select[Any] = (
-        _vectors(d)
+        _vectors(dialect)
         .add_columns(change)
         .where(in_scope(EMBEDDINGS, False))
         .where(tuple_(change, position) > tuple_(_bound("p_change", change), _integer("p_row_at")))
@@ -131,10 +131,10 @@ def read_changes(d: Dialect) -> Executable | None:
 
 
 @statement(which=("number", "positions"))
-def read_positions(d: Dialect, which: str) -> Executable | None:
+def read_positions(dialect: Dialect, which: str) -> Executable | None:
     """The positions of a namespace's vectors in a range of positions, or their number."""
-    position = d.statements.rowid(EMBEDDINGS)
-    if not d.vectors.counts_changes or position is None:
+    position = dialect.statements.rowid(EMBEDDINGS)
+    if not dialect.vectors.counts_changes or position is None:
         return None
     wanted = func.count().label("number") if which == "number" else position.label("row_at")
     return (
@@ -146,57 +146,61 @@ def read_positions(d: Dialect, which: str) -> Executable | None:
 
 
 @statement()
-def live_items(d: Dialect) -> Executable | None:
+def live_items(dialect: Dialect) -> Executable | None:
     """``namespace, key`` as stored of the items that ``p_keys`` lists, if they are alive."""
-    if d.vectors.computes_distances and not d.vectors.may_be_bytes:
+    if dialect.vectors.computes_distances and not dialect.vectors.may_be_bytes:
         return None
     return select(*_as_stored(ITEMS, "namespace", "key")).where(
-        ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant), is_listed(d, ITEMS), live_item()
+        ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant), is_listed(dialect, ITEMS), live_item()
     )
 
 
 @statement()
-def vectors_of_items(d: Dialect) -> Executable:
+def vectors_of_items(dialect: Dialect) -> Executable:
     """The vectors of the items that ``p_keys`` lists, of one tenant and of every model."""
     names = ("namespace", "key", "field", "model", "part", "vector")
     tenant = EMBEDDINGS.c.tenant == _bound("k_tenant", EMBEDDINGS.c.tenant)
-    return select(*(EMBEDDINGS.c[name] for name in names)).where(tenant, is_listed(d, EMBEDDINGS))
+    return select(*(EMBEDDINGS.c[name] for name in names)).where(
+        tenant, is_listed(dialect, EMBEDDINGS)
+    )
 
 
 # --- Vectors compared by the database -------------------------------------------------------------
 
 
 @statement(metric=METRICS, below=(False, True), among=(False, True))
-def rank_all(d: Dialect, metric: str, below: bool, among: bool) -> Executable | None:
+def rank_all(dialect: Dialect, metric: str, below: bool, among: bool) -> Executable | None:
     """The nearest vectors of a scope, each of which is compared, with the columns of their items.
 
     ``alive`` is 1 if the item has not expired. ``value`` is NULL if it is longer than ``p_longest``
     bytes: most rows may be other parts of an item that is found already, or more than are wanted.
     With *among* only the items that ``p_keys`` lists are compared.
     """
-    if not d.vectors.computes_distances or (among and d.statements.max_list_bytes is not None):
+    if not dialect.vectors.computes_distances or (
+        among and dialect.statements.max_list_bytes is not None
+    ):
         return None
     scope = and_(in_scope(EMBEDDINGS, below), of_kind())
     if among:
-        scope = and_(scope, is_listed(d, EMBEDDINGS))
-    return _rank(d, metric, scope, _integer("p_limit"))
+        scope = and_(scope, is_listed(dialect, EMBEDDINGS))
+    return _rank(dialect, metric, scope, _integer("p_limit"))
 
 
 @statement(metric=METRICS, below=(False, True))
-def rank_few(d: Dialect, metric: str, below: bool) -> Executable | None:
+def rank_few(dialect: Dialect, metric: str, below: bool) -> Executable | None:
     """`rank_all` for a scope of few vectors, where planning takes longer than comparing.
 
     Its plan is generic, and uses the index of the scope.
     """
-    if not d.statements.has_custom_plans or not d.vectors.computes_distances:
+    if not dialect.statements.has_custom_plans or not dialect.vectors.computes_distances:
         return None
     tenant = EMBEDDINGS.c.tenant == _bound("k_tenant", EMBEDDINGS.c.tenant)
     path = _equals("k_namespace", EMBEDDINGS.c.namespace)
     scope = in_scope(EMBEDDINGS, True) if below else and_(tenant, path)
     dimensions = EMBEDDINGS.c.dimensions == _bound("p_dimensions", EMBEDDINGS.c.dimensions)
     condition = and_(scope, _equals("p_model", EMBEDDINGS.c.model), dimensions)
-    limit = d.statements.hide_from_planner(_integer("p_limit"))
-    return _rank(d, metric, _unforeseen(d, condition), limit)
+    limit = dialect.statements.hide_from_planner(_integer("p_limit"))
+    return _rank(dialect, metric, _unforeseen(dialect, condition), limit)
 
 
 def _equals(name: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -209,18 +213,20 @@ def _equals(name: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
 
 
 def _rank(
-    d: Dialect, metric: str, scope: ColumnElement[bool], limit: ColumnElement[int]
+    dialect: Dialect, metric: str, scope: ColumnElement[bool], limit: ColumnElement[int]
 ) -> Executable:
-    distance = d.vectors.distance(EMBEDDINGS.c.vector, "p_vector", metric).label("distance")
+    distance = dialect.vectors.distance(EMBEDDINGS.c.vector, "p_vector", metric).label("distance")
     part = [EMBEDDINGS.c[name] for name in PART]
     query = select(*part, distance).where(scope)
-    return _with_items(d, query.order_by(distance, *part).limit(limit))
+    return _with_items(dialect, query.order_by(distance, *part).limit(limit))
 
 
-def _unforeseen(d: Dialect, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+def _unforeseen(dialect: Dialect, condition: ColumnElement[bool]) -> ColumnElement[bool]:
     def instead(element: Any, **_: Any) -> Any:
         return (
-            d.statements.hide_from_planner(element) if isinstance(element, BindParameter) else None
+            dialect.statements.hide_from_planner(element)
+            if isinstance(element, BindParameter)
+            else None
         )
 
     made: ColumnElement[bool] = replacement_traverse(condition, {}, instead)
@@ -228,14 +234,14 @@ def _unforeseen(d: Dialect, condition: ColumnElement[bool]) -> ColumnElement[boo
 
 
 @statement(metric=METRICS, below=(False, True), dimensions=INDEXED_DIMENSIONS)
-def rank_by_index(d: Dialect, metric: str, below: bool, dimensions: int) -> Executable | None:
+def rank_by_index(dialect: Dialect, metric: str, below: bool, dimensions: int) -> Executable | None:
     """The approximately nearest vectors of a scope by an index, with their exact distances."""
     vector = EMBEDDINGS.c.vector
-    about = d.vectors.index_distance(vector, "p_vector", metric, dimensions)
+    about = dialect.vectors.index_distance(vector, "p_vector", metric, dimensions)
     if about is None:
         return None
     rough = about.label("rough")
-    true = d.vectors.distance(vector, "p_vector", metric).label("distance")
+    true = dialect.vectors.distance(vector, "p_vector", metric).label("distance")
     query = (
         select(*(EMBEDDINGS.c[name] for name in PART), true, rough)
         .where(in_scope(EMBEDDINGS, below))
@@ -243,33 +249,33 @@ def rank_by_index(d: Dialect, metric: str, below: bool, dimensions: int) -> Exec
         # The index is partial, so its condition must be in the text and not in a bind.
         .where(EMBEDDINGS.c.dimensions == literal_column(str(int(dimensions)), Integer))
     )
-    return _with_items(d, query.order_by(rough).limit(_integer("p_limit")))
+    return _with_items(dialect, query.order_by(rough).limit(_integer("p_limit")))
 
 
 @statement()
-def vector_indexes(d: Dialect) -> Executable | None:
+def vector_indexes(dialect: Dialect) -> Executable | None:
     """The vector indexes of the schema ``:p_schema``."""
-    return d.vectors.list_indexes()
+    return dialect.vectors.list_indexes()
 
 
 @statement()
-def only_by_vector_index(d: Dialect) -> Executable | None:
+def only_by_vector_index(dialect: Dialect) -> Executable | None:
     """Set the transaction to use the vector index, with the settings that are bound."""
-    return d.vectors.force_index()
+    return dialect.vectors.force_index()
 
 
 @statement()
-def current_vector_settings(d: Dialect) -> Executable | None:
+def current_vector_settings(dialect: Dialect) -> Executable | None:
     """The settings that `only_by_vector_index` changes."""
-    return d.vectors.current_settings()
+    return dialect.vectors.current_settings()
 
 
-def _with_items(d: Dialect, query: Select[Any]) -> Executable:
+def _with_items(dialect: Dialect, query: Select[Any]) -> Executable:
     # Joined to the nearest rows only: joined before, all items of the scope would be looked up.
-    near = d.statements.materialized(query, "near")
+    near = dialect.statements.materialized(query, "near")
     alive = case((live_item(), literal_column("1")), else_=literal_column("0")).label("alive")
     own = [ITEMS.c[name] for name in STORED if name not in ("namespace", "key", "value")]
-    is_short = d.statements.byte_length(ITEMS.c.value) <= _integer("p_longest")
+    is_short = dialect.statements.byte_length(ITEMS.c.value) <= _integer("p_longest")
     value = case((is_short, ITEMS.c.value)).label("value")
     return (
         select(*(near.c[name] for name in (*PART, "distance")), alive, *own, value)
@@ -290,9 +296,9 @@ def _as_stored(table: Table, *names: str) -> list[Any]:
     return [type_coerce(table.c[name], NULLTYPE).label(name) for name in names]
 
 
-def _vectors(d: Dialect) -> Any:
+def _vectors(dialect: Dialect) -> Any:
     columns = _as_stored(EMBEDDINGS, *PART, "vector")
-    position = d.statements.rowid(EMBEDDINGS)
+    position = dialect.statements.rowid(EMBEDDINGS)
     return select(*columns, *([] if position is None else [position.label("row_at")]))
 
 

@@ -70,7 +70,7 @@ def counter_binds(tenant: str, path: str) -> dict[str, Any]:
 
 
 def count_change(
-    d: Dialect, tenant: str, path: str, now: datetime, *, removes: bool = True
+    dialect: Dialect, tenant: str, path: str, now: datetime, *, removes: bool = True
 ) -> Program[int]:
     """Count a change of the vectors of an encoded namespace, and return the version for its rows.
 
@@ -82,17 +82,17 @@ def count_change(
             same item, model and size: searches then need not look for removed rows.
     """
     binds = counter_binds(tenant, path) | {"p_now": now, "p_nonce": secrets.randbits(63)}
-    bumped = yield bump_vectors(d, removes=removes), binds
+    bumped = yield bump_vectors(dialect, removes=removes), binds
     if bumped:
         return int(bumped[0].version)
-    yield begin_counting(d), binds | {"p_path": path.encode()}
+    yield begin_counting(dialect), binds | {"p_path": path.encode()}
     return 1
 
 
 @statement(removes=(False, True))
-def bump_vectors(d: Dialect, removes: bool) -> Executable | None:
+def bump_vectors(dialect: Dialect, removes: bool) -> Executable | None:
     """Count a change, and lock the counter; no row if this is the first change."""
-    if not d.vectors.counts_changes:
+    if not dialect.vectors.counts_changes:
         return None
     version = ITEMS.c.version + 1
     nonce = bindparam("p_nonce", type_=BigInteger)
@@ -109,9 +109,9 @@ def bump_vectors(d: Dialect, removes: bool) -> Executable | None:
 
 
 @statement()
-def begin_counting(d: Dialect) -> Executable | None:
+def begin_counting(dialect: Dialect) -> Executable | None:
     """Count the first change of a namespace."""
-    if not d.vectors.counts_changes:
+    if not dialect.vectors.counts_changes:
         return None
     now = bindparam("p_now", type_=ITEMS.c.updated_at.type)
     return insert(ITEMS).values(
@@ -129,17 +129,17 @@ def begin_counting(d: Dialect) -> Executable | None:
 
 
 @statement()
-def read_counter(d: Dialect) -> Executable | None:
+def read_counter(dialect: Dialect) -> Executable | None:
     """The counter of one namespace; binds `counter_binds`."""
-    if not d.vectors.counts_changes:
+    if not dialect.vectors.counts_changes:
         return None
     return select(*_columns()).where(_counter())
 
 
 @statement()
-def read_counters(d: Dialect) -> Executable | None:
+def read_counters(dialect: Dialect) -> Executable | None:
     """The counters of a namespace and of all below it, and those with hashed keys."""
-    if not d.vectors.counts_changes:
+    if not dialect.vectors.counts_changes:
         return None
     key = ITEMS.c.key
     bound = {
@@ -154,14 +154,16 @@ def read_counters(d: Dialect) -> Executable | None:
     )
 
 
-def read_versions(d: Dialect, tenant: str, path: str, below: bool) -> Program[dict[str, Version]]:
+def read_versions(
+    dialect: Dialect, tenant: str, path: str, below: bool
+) -> Program[dict[str, Version]]:
     """Return the versions of a namespace, or of it and all below it, by encoded namespace."""
     if below:
         binds = {"k_tenant": tenant, "p_hash": "#", "p_end": "$"}
         binds |= {"p_from": path, "p_to": path[:-1] + "0"}
-        rows = yield read_counters(d), binds
+        rows = yield read_counters(dialect), binds
     else:
-        rows = yield read_counter(d), counter_binds(tenant, path)
+        rows = yield read_counter(dialect), counter_binds(tenant, path)
     found = (
         Version(bytes(row.path).decode(), row.version, row.nonce, row.born, row.removed)
         for row in rows

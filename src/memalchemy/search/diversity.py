@@ -11,7 +11,7 @@ import numpy as np
 
 from memalchemy.database import Database, HostConnection, off_loop
 from memalchemy.events import Event
-from memalchemy.log.scan import ask
+from memalchemy.log.scan import run_query
 from memalchemy.search._vector_cache import Floats
 from memalchemy.search._vector_statements import vectors_of_items
 from memalchemy.search.hybrid import Ranked
@@ -67,7 +67,9 @@ async def _vectors(
     vectors: dict[Place, list[Sequence[float]]] = {}
     for keys in key_lists(d, [one.place for one in found]):
         binds = {"k_tenant": db.tenant} | keys
-        rows = await ask(db, vectors_of_items(d), binds, connection, event=event, stale=True)
+        rows = await run_query(
+            db, vectors_of_items(d), binds, connection, event=event, replica_ok=True
+        )
         for row in rows:
             if row.model == model:
                 vectors.setdefault((row.namespace, row.key), []).append(row.vector)

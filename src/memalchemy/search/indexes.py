@@ -51,21 +51,21 @@ class VectorIndex:
 
 
 @statement()
-def vector_index_progress(d: Dialect) -> Executable | None:
+def vector_index_progress(dialect: Dialect) -> Executable | None:
     """The progress of the build of a vector index."""
-    return d.vectors.build_progress()
+    return dialect.vectors.build_progress()
 
 
 @statement(metric=METRICS, dimensions=INDEXED_DIMENSIONS)
-def build_vector_index(d: Dialect, metric: str, dimensions: int) -> Executable | None:
+def build_vector_index(dialect: Dialect, metric: str, dimensions: int) -> Executable | None:
     """Build a vector index."""
-    return d.vectors.build_index(metric, dimensions)
+    return dialect.vectors.build_index(metric, dimensions)
 
 
 @statement(metric=METRICS, dimensions=INDEXED_DIMENSIONS)
-def drop_vector_index(d: Dialect, metric: str, dimensions: int) -> Executable | None:
+def drop_vector_index(dialect: Dialect, metric: str, dimensions: int) -> Executable | None:
     """Drop a vector index."""
-    return d.vectors.drop_index(metric, dimensions)
+    return dialect.vectors.drop_index(metric, dimensions)
 
 
 async def list_indexes(db: Database) -> list[VectorIndex]:

@@ -107,21 +107,21 @@ Place = tuple[str, str]
 
 
 def key_lists(
-    d: Dialect, places: Iterable[Place], most: int = MAX_LISTED
+    dialect: Dialect, places: Iterable[Place], most: int = MAX_LISTED
 ) -> Iterator[dict[str, Any]]:
     """Yield binds of `is_listed` for *places*, each for at most *most* of them."""
-    return d.statements.list_batches(
+    return dialect.statements.list_batches(
         "p_keys", [(path, encode_id(key)) for path, key in places], most
     )
 
 
-def is_listed(d: Dialect, table: Any) -> ColumnElement[bool]:
+def is_listed(dialect: Dialect, table: Any) -> ColumnElement[bool]:
     """Return the condition that a row is of an item in ``p_keys``; see `key_lists`.
 
     It is not a join: without statistics SQLite would scan all items of the tenant, and the list for
     each of them.
     """
-    named = d.statements.rows_from_list("p_keys", ("namespace", "key"))
+    named = dialect.statements.rows_from_list("p_keys", ("namespace", "key"))
     names: Select[Any] = select(named.c.namespace, named.c.key)
     return tuple_(table.c.namespace, table.c.key).in_(names)
 

@@ -74,7 +74,7 @@ _ITEM = ("namespace", "key")
 
 
 @statement(below=(False, True), weighed=(False, True))
-def search_items(d: Dialect, below: bool, weighed: bool) -> Executable:
+def search_items(dialect: Dialect, below: bool, weighed: bool) -> Executable:
     """``namespace, key`` of items that hold a term, and ``score``, their share of the query.
 
     They are ordered by share, then by newest. With *weighed* a row also has the ``opening`` of its
@@ -82,9 +82,9 @@ def search_items(d: Dialect, below: bool, weighed: bool) -> Executable:
     otherwise those columns are NULL. Binds ``terms``, ``p_terms`` (their number), `scope_binds`,
     `Dialect.item_scope`, ``p_limit``, ``p_offset``.
     """
-    hits = d.text.item_hits(below)
+    hits = dialect.text.item_hits(below)
     found, asked = _ranked(hits, [column.name for column in hits.c if column.name != "term"])
-    best = d.statements.materialized(_best_items(d, found, below), "best")
+    best = dialect.statements.materialized(_best_items(dialect, found, below), "best")
     score = (cast(best.c.bits, Float) / asked).label("score")
     query: Select[Any] = select(*(best.c[name] for name in _ITEM), score)
     if weighed:
@@ -93,30 +93,34 @@ def search_items(d: Dialect, below: bool, weighed: bool) -> Executable:
         query = (
             query.add_columns(_opening(ITEMS.c.search_text), *rest)
             .select_from(best)
-            .join(ITEMS, _is_item(d, best))
+            .join(ITEMS, _is_item(dialect, best))
             .outerjoin(whole, and_(same_item(whole, ITEMS), _are_few(best)))
         )
     return query.order_by(*_item_order(best, best))
 
 
-def _best_items(d: Dialect, found: CTE, below: bool) -> Select[Any]:
+def _best_items(dialect: Dialect, found: CTE, below: bool) -> Select[Any]:
     """A page of items, with the columns that they are ordered and looked up by."""
     has_place = "namespace" in found.c
     of: Any = found if has_place else ITEMS
     columns = [of.c[name] for name in (*_ITEM, "updated_at")]
     query: Select[Any] = select(*columns, found.c.bits)
     if not has_place:
-        query = query.add_columns(found.c.row_at).select_from(found).join(ITEMS, _is_item(d, found))
+        query = (
+            query.add_columns(found.c.row_at)
+            .select_from(found)
+            .join(ITEMS, _is_item(dialect, found))
+        )
     return (
         query.where(live_item(of), *([not_internal(of)] if below else []))
         .order_by(*_item_order(found, of))
-        .limit(d.statements.hide_from_planner(bindparam("p_limit", type_=Integer)))
-        .offset(d.statements.hide_from_planner(bindparam("p_offset", type_=Integer)))
+        .limit(dialect.statements.hide_from_planner(bindparam("p_limit", type_=Integer)))
+        .offset(dialect.statements.hide_from_planner(bindparam("p_offset", type_=Integer)))
     )
 
 
-def _is_item(d: Dialect, row: CTE) -> ColumnElement[bool]:
-    position = d.statements.rowid(ITEMS)
+def _is_item(dialect: Dialect, row: CTE) -> ColumnElement[bool]:
+    position = dialect.statements.rowid(ITEMS)
     if position is not None and "row_at" in row.c:
         return position == row.c.row_at
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
@@ -128,9 +132,9 @@ def _item_order(found: Any, of: Any) -> list[ColumnElement[Any]]:
 
 
 @statement(below=(False, True))
-def narrowed_items(d: Dialect, below: bool) -> Executable:
+def narrowed_items(dialect: Dialect, below: bool) -> Executable:
     """``namespace, key`` of the items that may pass a filter, by their field terms."""
-    within = d.text.items_in_scope(below)
+    within = dialect.text.items_in_scope(below)
     return select(within.c.namespace, within.c.key).limit(bindparam("p_limit"))
 
 
@@ -144,7 +148,7 @@ def _same_log_row(a: Any, b: Any) -> Any:
 
 
 def find_in_logs(
-    d: Dialect,
+    dialect: Dialect,
     terms: Sequence[Sequence[str]],
     binds: Mapping[str, Any],
     limit: int,
@@ -172,7 +176,7 @@ def find_in_logs(
         else:
             whole: dict[tuple[UUID, int], Any] = {}
             keys = [(row.log_id, row.seq) for _, row in ranked]
-            for listed in d.statements.list_batches(
+            for listed in dialect.statements.list_batches(
                 "p_keys", [(log_id, str(seq)) for log_id, seq in keys]
             ):
                 for row in (yield read, {**binds, **listed}):
@@ -195,7 +199,7 @@ _ENTRY = ("entry_key", "occurred_at", "stored_at", "codec", "checksum", "search_
 
 
 @statement(scope=("namespace", "log"), weighed=(False, True))
-def search_entries(d: Dialect, scope: str, weighed: bool) -> Executable:
+def search_entries(dialect: Dialect, scope: str, weighed: bool) -> Executable:
     """Entries that hold a term, and ``score``, their share of the query.
 
     They are ordered by share, then by newest. They are those of all threads in a namespace, or of
@@ -204,7 +208,7 @@ def search_entries(d: Dialect, scope: str, weighed: bool) -> Executable:
     rows; otherwise those columns are NULL. Binds ``terms``, ``p_terms`` (their number),
     ``k_tenant``, ``k_namespace``, ``p_limit``, ``p_offset``.
     """
-    found, asked = _ranked(d.text.log_hits(), _LOG_ROW)
+    found, asked = _ranked(dialect.text.log_hits(), _LOG_ROW)
     order = (DELTAS.c.stored_at.desc(), DELTAS.c.seq.desc(), THREADS.c.thread_id.desc())
     chosen = (
         select(
@@ -222,7 +226,7 @@ def search_entries(d: Dialect, scope: str, weighed: bool) -> Executable:
     )
     if scope == "log":
         chosen = chosen.where(THREADS.c.thread_id == bindparam("k_thread_id"))
-    best = d.statements.materialized(chosen, "best")
+    best = dialect.statements.materialized(chosen, "best")
     score = (cast(best.c.bits, Float) / asked).label("score")
     query = select(*(best.c[name] for name in (*_LOG_ROW, "thread_id")), score)
     if weighed:
@@ -238,9 +242,9 @@ def search_entries(d: Dialect, scope: str, weighed: bool) -> Executable:
 
 
 @statement()
-def read_found_entries(d: Dialect) -> Executable:
+def read_found_entries(dialect: Dialect) -> Executable:
     """The entries that ``p_keys`` lists, with the columns of a hit."""
-    listed = d.statements.rows_from_list("p_keys", _LOG_ROW)
+    listed = dialect.statements.rows_from_list("p_keys", _LOG_ROW)
     places = select(listed.c.log_id, cast(listed.c.seq, BigInteger))
     return (
         select(*(DELTAS.c[name] for name in (*_LOG_ROW, *_ENTRY)), THREADS.c.thread_id)
@@ -250,16 +254,16 @@ def read_found_entries(d: Dialect) -> Executable:
 
 
 def find_entries(
-    d: Dialect, terms: Sequence[Sequence[str]], binds: dict[str, Any], scope: str, limit: int
+    dialect: Dialect, terms: Sequence[Sequence[str]], binds: dict[str, Any], scope: str, limit: int
 ) -> Program[list[ScoredRow]]:
     """Return the best *limit* entries, as rows with the columns of a hit, each with its score."""
     return find_in_logs(
-        d,
+        dialect,
         terms,
         binds,
         limit,
-        search=lambda weighed: search_entries(d, scope=scope, weighed=weighed),
-        read=read_found_entries(d),
+        search=lambda weighed: search_entries(dialect, scope=scope, weighed=weighed),
+        read=read_found_entries(dialect),
         is_whole=lambda row: row.codec is not None,
     )
 
@@ -281,7 +285,7 @@ _CHECKPOINT = (
 
 
 @statement(below=(False, True), weighed=(False, True))
-def search_checkpoints(d: Dialect, below: bool, weighed: bool) -> Executable:
+def search_checkpoints(dialect: Dialect, below: bool, weighed: bool) -> Executable:
     """Checkpoints that hold a term, and ``score``, their share of the query.
 
     They are ordered by share, then by newest. They are those of a namespace, with *below* also of
@@ -290,13 +294,13 @@ def search_checkpoints(d: Dialect, below: bool, weighed: bool) -> Executable:
     `FULL_ROWS` rows; otherwise those columns are NULL. Binds ``terms``, ``p_terms`` (their number),
     those of `TextIndexes.log_hits`, ``p_limit``, ``p_offset``.
     """
-    found, asked = _ranked(d.text.log_hits(below), _LOG_ROW)
+    found, asked = _ranked(dialect.text.log_hits(below), _LOG_ROW)
     order = (
         CHECKPOINTS.c.created_at.desc(),
         *(THREADS.c[name].desc() for name in _LOG_NAMES),
         CHECKPOINTS.c.seq.desc(),
     )
-    best = d.statements.materialized(
+    best = dialect.statements.materialized(
         select(
             *(CHECKPOINTS.c[name] for name in (*_LOG_ROW, "created_at")),
             *(THREADS.c[name] for name in _LOG_NAMES),
@@ -335,9 +339,9 @@ def search_checkpoints(d: Dialect, below: bool, weighed: bool) -> Executable:
 
 
 @statement()
-def read_found_checkpoints(d: Dialect) -> Executable:
+def read_found_checkpoints(dialect: Dialect) -> Executable:
     """The checkpoints that ``p_keys`` lists, with the columns of a hit."""
-    listed = d.statements.rows_from_list("p_keys", _LOG_ROW)
+    listed = dialect.statements.rows_from_list("p_keys", _LOG_ROW)
     places = select(listed.c.log_id, cast(listed.c.seq, BigInteger))
     return (
         select(
@@ -354,16 +358,16 @@ def read_found_checkpoints(d: Dialect) -> Executable:
 
 
 def find_checkpoints(
-    d: Dialect, terms: Sequence[Sequence[str]], binds: dict[str, Any], below: bool, limit: int
+    dialect: Dialect, terms: Sequence[Sequence[str]], binds: dict[str, Any], below: bool, limit: int
 ) -> Program[list[ScoredRow]]:
     """Return the best *limit* checkpoints, as rows with the columns of a hit, with their scores."""
     return find_in_logs(
-        d,
+        dialect,
         terms,
         binds,
         limit,
-        search=lambda weighed: search_checkpoints(d, below=below, weighed=weighed),
-        read=read_found_checkpoints(d),
+        search=lambda weighed: search_checkpoints(dialect, below=below, weighed=weighed),
+        read=read_found_checkpoints(dialect),
         is_whole=lambda row: row.checkpoint_id is not None,
     )
 

@@ -1,6 +1,7 @@
-"""Read, change, write: the loop of `Store.change`, and what it and the store's own writes expect.
+"""Compare-and-swap of an item: read, change, write, and retry if another was faster.
 
-Optimistic: nothing is locked while the caller's function decides, and who was slower decides anew.
+The loop of `Store.change`, and the check of ``expected_version``. Optimistic: nothing is locked
+while the caller's function decides.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from memalchemy.contracts import UNSET, StoreItem
 from memalchemy.errors import Conflict
 
 
-class Kept(Enum):
-    """What a change can give in place of a value."""
+class ChangeResult(Enum):
+    """Result of a change that is not a new value."""
 
     LEAVE = "leave"
     DELETE = "delete"
@@ -24,19 +25,19 @@ class Kept(Enum):
         return self.name
 
 
-LEAVE: Final = Kept.LEAVE
+LEAVE: Final = ChangeResult.LEAVE
 """Leave the item as it is, or absent."""
-DELETE: Final = Kept.DELETE
+DELETE: Final = ChangeResult.DELETE
 """Remove the item, if it is there."""
 
 Change = Callable[[StoreItem | None], Any]
-"""Gives the new value of an item, or of none; or an awaitable of it."""
+"""Returns the new value for an item, or for ``None``; or an awaitable of it."""
 
-BLIND = 3
-"""How often in a row a transaction may find what it read, after it was told that it is not that."""
+MAX_UNSEEN_CONFLICTS = 3
+"""Conflicts in a row in which a transaction reads what it read before, until it gives up."""
 
 
-async def settled(
+async def compare_and_swap(
     item: StoreItem | None,
     change: Change,
     write: Callable[[StoreItem | None, Any], Awaitable[Any]],
@@ -47,7 +48,7 @@ async def settled(
 
     Returns the value that is there then. *write* raises the `Conflict` of a store's writes.
     """
-    blind = 0
+    unseen = 0
     while True:
         said = change(item)
         value = await said if isawaitable(said) else said
@@ -56,13 +57,13 @@ async def settled(
         except Conflict as conflict:
             found = conflict.current
             now = found if isinstance(found, StoreItem) else None
-            # Of nothing twice in a row another may have come and gone; but not again and again.
-            blind = blind + 1 if _is_same(item, now) else 0
-            if in_transaction and blind == BLIND:
+            # An item may come and go once between two reads; not again and again.
+            unseen = unseen + 1 if _is_same(item, now) else 0
+            if in_transaction and unseen == MAX_UNSEEN_CONFLICTS:
                 raise Conflict(
                     "the transaction of connection= still sees what somebody else has changed "
                     "since, so it can change nothing there; nothing was changed. Begin it anew, "
-                    "or have it see what others commit (READ COMMITTED).",
+                    "or use READ COMMITTED, which sees what others commit.",
                     expected=conflict.expected,
                     current=now,
                 ) from conflict
@@ -74,15 +75,15 @@ async def settled(
 
 
 def check_expected(version: object, *, or_item: bool = True) -> None:
-    """Raise `TypeError` unless it is what ``expected_version`` takes."""
+    """Raise `TypeError` unless *version* is what ``expected_version`` takes."""
     if version is UNSET or version is None or (or_item and isinstance(version, StoreItem)):
         return
     if isinstance(version, bool) or not isinstance(version, int):
         raise TypeError(f"expected_version is a version, not {type(version).__name__}")
 
 
-def not_as_expected(key: str, expected: object, current: StoreItem | None) -> Conflict:
-    """The error of a write that found something else."""
+def version_conflict(key: str, expected: object, current: StoreItem | None) -> Conflict:
+    """Return the error for an item that is not the *expected* one."""
     if isinstance(expected, StoreItem):
         expected = expected.version
     wanted = "nothing" if expected is None else f"version {expected}"

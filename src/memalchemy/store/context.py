@@ -1,4 +1,4 @@
-"""Narrower views of a store: one namespace, and the places an agent's memories usually have."""
+"""Views of a store: one namespace, or the places that an agent's memories usually have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEMORIES = "memories"
 
 
 class NamespacedStore:
-    """A store that knows its namespace; options pass through. ``store`` has what is not here."""
+    """Store in one namespace; options pass through. ``store`` is the whole store."""
 
     def __init__(self, store: Store, namespace: Namespace) -> None:
         self.store = store
@@ -25,7 +25,7 @@ class NamespacedStore:
         return f"NamespacedStore({self.store!r}, {self.namespace!r})"
 
     def scoped(self, *suffix: str) -> NamespacedStore:
-        """The same below: with *suffix* added to the namespace."""
+        """Return a view of the namespace with *suffix* added."""
         return NamespacedStore(self.store, (*self.namespace, *suffix))
 
     async def put(
@@ -86,12 +86,7 @@ class NamespacedStore:
 
 
 class StoreContext:
-    """A store with a user and a session in mind.
-
-    A user's memories lie under ``("users", user_id, "memories")``, what belongs to a session under
-    ``("sessions", session_id)``, what all share under ``("global",)``. Options, such as
-    ``connection=``, pass through to the store.
-    """
+    """Store of a user and a session."""
 
     def __init__(
         self, store: Store, user_id: str | None = None, session_id: str | None = None
@@ -101,22 +96,14 @@ class StoreContext:
         self.session_id = session_id
 
     def for_user(self, user_id: str | None = None) -> NamespacedStore:
-        """What belongs to a user: this one's, unless another is named.
-
-        Raises:
-            ValueError: there is no user.
-        """
+        """Return a view of a user's items; *user_id* stands in for the context's own."""
         user = self.user_id if user_id is None else user_id
         if user is None:
             raise ValueError("there is no user: give StoreContext a user_id, or this call one")
         return NamespacedStore(self.store, ("users", user))
 
     def for_session(self, session_id: str | None = None) -> NamespacedStore:
-        """What belongs to a session: this one's, unless another is named.
-
-        Raises:
-            ValueError: there is no session.
-        """
+        """Return a view of a session's items; *session_id* stands in for the context's own."""
         session = self.session_id if session_id is None else session_id
         if session is None:
             raise ValueError(
@@ -127,11 +114,7 @@ class StoreContext:
     async def remember(
         self, key: str, value: Any, metadata: Mapping[str, Any] | None = None, **more: Any
     ) -> None:
-        """Keep a memory of the user's.
-
-        Raises:
-            ValueError: there is no user.
-        """
+        """Store a memory of the user."""
         await self._memories().put(key, value, metadata, **more)
 
     async def remember_with_embedding(
@@ -142,25 +125,21 @@ class StoreContext:
         metadata: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> None:
-        """Keep a memory of the user's, with a vector to find it by.
-
-        Raises:
-            ValueError: there is no user.
-        """
+        """Store a memory of the user, with a vector to find it by."""
         await self._memories().put(key, value, metadata, embedding=embedding, **more)
 
     async def get_user_memory(self, key: str, **more: Any) -> Any | None:
-        """A memory of the user's; ``None`` if there is none, or no user."""
+        """Return a memory of the user; ``None`` if there is none, or no user."""
         return None if self.user_id is None else await self._memories().get(key, **more)
 
     async def forget(self, key: str, **more: Any) -> bool:
-        """Remove a memory of the user's; whether it was there."""
+        """Remove a memory of the user; return whether it existed."""
         return False if self.user_id is None else await self._memories().delete(key, **more)
 
     async def search_memories(
         self, query: str | None = None, limit: int = 10, **more: Any
     ) -> list[StoreItem]:
-        """The user's memories that hold words of *query*, or the newest."""
+        """Return the user's memories that hold words of *query*, or the newest."""
         if self.user_id is None:
             return []
         return list(await self._memories().search(query, limit, **more))
@@ -168,7 +147,7 @@ class StoreContext:
     async def search_memories_semantic(
         self, query_embedding: Any, limit: int = 10, threshold: float | None = None, **more: Any
     ) -> list[SemanticSearchResult]:
-        """The user's memories by nearness to a vector."""
+        """Return the user's memories by nearness to a vector."""
         if self.user_id is None:
             return []
         return await self._memories().search_by_embedding(
@@ -176,13 +155,13 @@ class StoreContext:
         )
 
     async def get_global(self, key: str, **more: Any) -> Any | None:
-        """What all share under *key*, or ``None``."""
+        """Return the value that all share under *key*, or ``None``."""
         return await self.store.get(("global",), key, **more)
 
     async def set_global(
         self, key: str, value: Any, metadata: Mapping[str, Any] | None = None, **more: Any
     ) -> None:
-        """Share a value with all."""
+        """Store a value that all share."""
         await self.store.put(("global",), key, value, metadata, **more)
 
     def _memories(self) -> NamespacedStore:

@@ -1,4 +1,4 @@
-"""From values to vectors: which texts of a value are embedded, and the caller's function for it."""
+"""Embed values: find the texts to embed, and call the caller's function for them."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ MAX_FIELD_CHARACTERS = 128
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text to embed, and where its vector belongs."""
+    """Text to embed, and the field and part that its vector belongs to."""
 
     field: str
     part: int
     text: str
 
 
-def texts_of(value: Any, index: bool | Sequence[str]) -> list[Text]:
-    """What to embed of *value*: all its texts as one, or each of some fields.
+def texts_to_embed(value: Any, index: bool | Sequence[str]) -> list[Text]:
+    """Return the texts to embed of *value*: all its texts as one, or each of some fields.
 
     A field is a top-level key, or a JSON pointer if it begins with ``/``. A list of texts under it
-    gives a part each; anything else that holds texts gives one.
+    gives a part each; any other value that holds texts gives one.
     """
     if index is False:
         return []
@@ -86,8 +86,8 @@ def _parts(found: Any) -> list[str]:
     return [joined] if joined else []
 
 
-def rows_of(embedding: Any, model: str) -> list[VectorRow]:
-    """The rows of vectors that a caller gives: one, or of fields, or of fields in parts.
+def vector_rows(embedding: Any, model: str) -> list[VectorRow]:
+    """Return the rows of the vectors that a caller gives: one, or of fields, or of fields in parts.
 
     Raises:
         TypeError, ValueError: one of them is no vector, or none that can be searched for.
@@ -109,10 +109,10 @@ def _is_nested(vectors: Any) -> bool:
 
 
 async def embed(embedder: Embedder, texts: Iterable[str]) -> list[Any]:
-    """A checked vector for each of *texts*, from one call.
+    """Return a checked vector for each of *texts*, from one call.
 
     Raises:
-        ValueError: the function gave another number of vectors, or something that is none.
+        TypeError, ValueError: the function did not return a vector for each text.
     """
     wanted = list(texts)
     if not wanted:
@@ -133,8 +133,8 @@ async def embed(embedder: Embedder, texts: Iterable[str]) -> list[Any]:
     return [check_vector(vector, "a vector of the embedder") for vector in vectors]
 
 
-def no_embedder(what: str) -> StoreCapabilityError:
-    """The error for a call that needs vectors of texts, where nobody makes them."""
+def missing_embedder(what: str) -> StoreCapabilityError:
+    """Return the error for a call that needs vectors of texts without an embedder."""
     hint = "give Store an embedder=, a function of a list of texts, or this call an embedding="
     return StoreCapabilityError(
         "semantic_search", "Store", hint, message=f"{what} needs vectors of texts: {hint}"

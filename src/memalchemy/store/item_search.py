@@ -73,10 +73,10 @@ class ItemSearch:
             "p_offset": 0,
         }
         binds |= scope_binds(db.tenant, items.path, items.below)
-        binds |= d.text.item_scope_binds(db.tenant, items.path, items.below, items.field_words())
+        binds |= d.text.item_scope_binds(db.tenant, items.path, items.below, items.field_terms())
         ranking, weighed = BM25Ranking(terms), True
         while True:
-            rows = await items.ask(search_items(d, below=items.below, weighed=weighed), binds)
+            rows = await items.run_query(search_items(d, below=items.below, weighed=weighed), binds)
             size = sum(len(row.opening or "") for row in rows) if weighed else 0
             ranked = await off_loop(size, partial(ranking.rank, rows))
             whole = weighed and bool(rows) and rows[0].codec is not None
@@ -88,7 +88,7 @@ class ItemSearch:
                 at += len(page)
                 scores = {(row.namespace, row.key): score for score, row in page}
                 known = [row for _, row in page] if whole else []
-                found = await items.at(list(scores), known)
+                found = await items.read_at(list(scores), known)
                 yield [Ranked(item, scores[place]) for place, item in found.items()]
             if len(rows) < binds["p_limit"]:
                 return
@@ -108,7 +108,7 @@ class ItemSearch:
             model=self.model,
             vector=self.vector,
             metric=self.metric,
-            candidates=items.narrowed(),
+            candidates=items.narrowing_program(),
         )
         ranking = nearest(
             items.db,
@@ -128,7 +128,7 @@ class ItemSearch:
             self.plans[-1] = ranking.plan
             by_place = {(one.namespace, one.key): one for one in near}
             known = [one.stored for one in near if one.stored is not None]
-            found = await items.at(list(by_place), known)
+            found = await items.read_at(list(by_place), known)
             yield [
                 Ranked(item, by_place[place].score, by_place[place].distance)
                 for place, item in found.items()
@@ -143,7 +143,9 @@ class ItemSearch:
         """
         items = self.items
         binds = scope_binds(items.db.tenant, items.path, items.below) | {"p_model": self.model}
-        rows = await items.ask(read.other_size(items.db.dialect, below=items.below), binds)
+        rows = await items.run_query(
+            read.find_dimensions(items.db.dialect, below=items.below), binds
+        )
         size = len(self.vector)
         if rows and rows[0].dimensions != size:
             raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""Items as JSON lines: out of a store, and back in with every type. Knows no file and no terminal.
+"""Items as JSON lines: export them from a store, and import them with every type.
 
 A line is a `StoreItem`, its value with tags where JSON has no such type (`codec.values.jsonable`),
 and, if they are wanted, its vectors under ``vectors``.
@@ -31,19 +31,19 @@ from memalchemy.search.vectors import check_vector, vectors_of_items
 from memalchemy.statements import Program
 from memalchemy.store import read, write
 from memalchemy.store.embedding import check_field
-from memalchemy.store.settings import Namespace, item_binds, stores_natively
+from memalchemy.store.settings import Namespace, item_binds, writes_native_vectors
 from memalchemy.store.write import VectorRow, place_of
 
 if TYPE_CHECKING:
     from memalchemy.store import Store
 
 OnConflict = Literal["error", "skip", "overwrite"]
-"""What to do about an item that is there and holds something else."""
+"""The treatment of an existing item that holds something else."""
 
 STATUSES = (
     "imported", "overwritten", "unchanged", "skipped", "expired", "conflict", "bad", "left",
 )  # fmt: skip
-"""What becomes of a line. ``left`` is a good one in a batch with a conflict or a bad one."""
+"""The results of a line. ``left`` is a good line in a batch with a conflict or a bad line."""
 
 BATCH = 500
 """Lines that are written together, or not at all."""
@@ -61,7 +61,7 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A line that was not written, and why; counted from 1."""
+    """Line that was not written, counted from 1, and the reason."""
 
     line: int
     problem: str
@@ -71,7 +71,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class ImportedBatch:
-    """What became of a batch: how many lines by status, and what was wrong."""
+    """Result of a batch: the number of lines by status, and the problems."""
 
     counts: Counter[str] = field(default_factory=Counter)
     problems: tuple[Problem, ...] = ()
@@ -79,7 +79,7 @@ class ImportedBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A good line, ready to be written."""
+    """Good line, ready to be written."""
 
     number: int
     item: StoreItem
@@ -94,13 +94,13 @@ class _Line:
 async def export_items(
     store: Store, namespace: Namespace = (), *, prefix: bool = False, vectors: bool = False
 ) -> AsyncIterator[dict[str, Any]]:
-    """The items of the namespace, with *prefix* also those below it, as JSON objects.
+    """Yield the items of the namespace as JSON objects, by namespace and key.
 
-    By namespace and key. With *vectors* each has those of every model. Page by page: a page is as
-    of the moment at which it is read.
+    With *prefix* also those of the namespaces below it; with *vectors* each has its vectors, of
+    every model. A page is as of the moment at which it is read.
 
     Raises:
-        Corrupt: what is stored does not match its checksum.
+        Corrupt: a stored value does not match its checksum.
     """
     after: StoreItem | None = None
     size = PAGE
@@ -128,31 +128,31 @@ async def export_items(
 async def import_items(
     store: Store, lines: Iterable[bytes], *, on_conflict: OnConflict = "error"
 ) -> AsyncIterator[ImportedBatch]:
-    """Write the items of *lines*, batch by batch, each in one transaction.
+    """Write the items of *lines*, batch by batch, each in one transaction; yield the results.
 
-    Value, metadata, vectors and what is left of the lifetime are the line's; the embedder is not
-    asked. An item that has expired is passed over. Times and versions are new. A line needs
+    Value, metadata, vectors and the rest of the lifetime are the line's; the embedder is not
+    called. An item that has expired is skipped. Times and versions are new. A line needs
     ``namespace``, ``key`` and ``value`` only.
 
-    With ``error`` an item that is there is left as it is if value and metadata are equal, and is a
+    With ``error`` an existing item is left as it is if value and metadata are equal, and is a
     conflict if not. Nothing is written of a batch with a conflict, or with a line that is no item.
 
     Raises:
         StoreCapabilityError: a line has vectors, which this database may not hold readable.
-        Conflict: again and again somebody else wrote items of a batch while it was written.
+        Conflict: others kept writing items of a batch while it was written.
     """
     number = 0
     for batch in _batches(lines):
         now = datetime.now(UTC)
         size = sum(map(len, batch)) + len(batch) * (OFF_LOOP_BYTES // 50)
-        read = await off_loop(size, partial(_read, store, number, batch, now))
+        read = await off_loop(size, partial(_read_lines, store, number, batch, now))
         number += len(batch)
         good, counts, problems = read
         if problems:
             counts["left"] = len(good)
             yield ImportedBatch(counts, tuple(problems))
         elif good:
-            yield await _written(store.db, good, counts, on_conflict, now)
+            yield await _write_batch(store.db, good, counts, on_conflict, now)
         elif counts:
             yield ImportedBatch(counts)
 
@@ -170,10 +170,10 @@ def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield batch
 
 
-def _read(
+def _read_lines(
     store: Store, before: int, batch: list[bytes], now: datetime
 ) -> tuple[list[_Line], Counter[str], list[Problem]]:
-    """The good lines; what became of the others; what was wrong with them."""
+    """Return the good lines, the number of the others by status, and their problems."""
     settings = store.settings
     good: list[_Line] = []
     counts: Counter[str] = Counter()
@@ -182,7 +182,7 @@ def _read(
         if not text.strip():
             continue
         try:
-            item, vectors = _item(text, now)
+            item, vectors = _read_line(text, now)
             if item.expires_at is not None and item.expires_at <= now:
                 counts["expired"] += 1
                 continue
@@ -198,14 +198,14 @@ def _read(
     return good, counts, problems
 
 
-def _item(text: bytes, now: datetime) -> tuple[StoreItem, list[VectorRow]]:
-    """The item of a line, checked but for what `Store` checks itself.
+def _read_line(text: bytes, now: datetime) -> tuple[StoreItem, list[VectorRow]]:
+    """Return the item of a line, except for the checks that `Store` makes itself.
 
     Raises:
-        ValueError, TypeError, TooLarge: it is none; the message says why.
+        ValueError, TypeError, TooLarge: it is no item; the message says why.
     """
     try:
-        record = json.loads(text, parse_constant=_no_number)
+        record = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise ValueError(f"is not JSON: {error.msg}, column {error.colno}") from None
     except UnicodeDecodeError:
@@ -230,12 +230,12 @@ def _item(text: bytes, now: datetime) -> tuple[StoreItem, list[VectorRow]]:
         {} if (metadata := record.get("metadata")) is None else metadata,
         now,
         now,
-        expires_at=_moment(record.get("expires_at")),
+        expires_at=_parse_time(record.get("expires_at")),
     )
     return item, list(_vectors(record.get("vectors")))
 
 
-def _moment(text: Any) -> datetime | None:
+def _parse_time(text: Any) -> datetime | None:
     if text is None:
         return None
     try:
@@ -266,18 +266,18 @@ def _vectors(given: Any) -> Iterator[VectorRow]:
         yield VectorRow(*place, check_vector(one["vector"], "a vector"))
 
 
-def _no_number(text: str) -> Any:
+def _refuse_constant(text: str) -> Any:
     raise ValueError(f"holds {text}, which JSON has not")
 
 
-async def _written(
+async def _write_batch(
     db: Database,
     good: list[_Line],
     counts: Counter[str],
     on_conflict: OnConflict,
     now: datetime,
 ) -> ImportedBatch:
-    """Decide about each line and write what is to be written, in one transaction."""
+    """Decide about each line, and write those that are to be written, in one transaction."""
     d, tenant = db.dialect, db.tenant
     keys = sorted({line.place for line in good})
     binds = {"k_tenant": tenant, "p_now": now}
@@ -287,7 +287,7 @@ async def _written(
         for listed in key_lists(d, keys):
             for row in (yield read.read_items(d), binds | listed):
                 there[row.namespace, row.key] = row
-        outcome, chosen = _decided(good, there, on_conflict, db.keyring)
+        outcome, chosen = _decide(good, there, on_conflict, db.keyring)
         # In one order in every process: two that want the same rows do not block each other.
         for place in sorted(chosen):
             line = chosen[place]
@@ -302,7 +302,7 @@ async def _written(
         some = next((line.vectors for line in good if line.vectors), [])
         if some:
             db.keyring.check_readable("vectors", "an import of vectors", store="Store")
-        native = await stores_natively(db, some, None, event)
+        native = await writes_native_vectors(db, some, None, event)
         outcome = await retry_on_conflict(
             lambda: db.run(program, WRITE, event=event),
             f"keys of lines {good[0].number} to {good[-1].number}",
@@ -310,10 +310,10 @@ async def _written(
     return ImportedBatch(counts + outcome.counts, outcome.problems)
 
 
-def _decided(
+def _decide(
     good: list[_Line], there: dict[Place, Any], on_conflict: OnConflict, keyring: Keyring
 ) -> tuple[ImportedBatch, dict[Place, _Line]]:
-    """What becomes of each line, and those to write: of one place the last; with a problem none."""
+    """Return the result of a batch, and the lines to write: the last of each place, or none."""
     counts: Counter[str] = Counter()
     problems: list[Problem] = []
     chosen: dict[Place, _Line] = {}
@@ -324,7 +324,7 @@ def _decided(
             chosen[line.place] = line
         elif on_conflict == "skip":
             counts["skipped"] += 1
-        elif _same(line, before, keyring):
+        elif _is_same_item(line, before, keyring):
             counts["unchanged"] += 1
         else:
             counts["conflict"] += 1
@@ -336,11 +336,11 @@ def _decided(
     return ImportedBatch(counts), chosen
 
 
-def _same(line: _Line, before: Any, keyring: Keyring) -> bool:
+def _is_same_item(line: _Line, before: Any, keyring: Keyring) -> bool:
     if isinstance(before, _Line):
         value, metadata = before.item.value, before.row["p_meta"]
     else:
-        value, metadata = read.value(before, keyring), before.meta
+        value, metadata = read.decode_value(before, keyring), before.meta
     # As bytes: to Python 1, 1.0 and True are equal.
     return encode_value(value) == encode_value(line.item.value) and (
         orjson.dumps(metadata, option=orjson.OPT_SORT_KEYS)

@@ -1,4 +1,4 @@
-"""What a store reads: items by key, in order, by namespace. Only what is alive."""
+"""Read items: by key, in order, by namespace. Only items that have not expired."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from memalchemy.statements import statement
 ORDERS = ("newest", "key")
 
 
-def item(row: Any, keyring: Keyring) -> StoreItem:
-    """The item of a row of `stored` columns."""
-    return _with_value(row, value(row, keyring))
+def to_item(row: Any, keyring: Keyring) -> StoreItem:
+    """Return a row of `stored` columns as an item."""
+    return _with_value(row, decode_value(row, keyring))
 
 
-def items(rows: Sequence[Any], keyring: Keyring) -> list[StoreItem]:
-    """`item` of each row: all at once, where nothing is sealed."""
+def to_items(rows: Sequence[Any], keyring: Keyring) -> list[StoreItem]:
+    """Return rows as items, decoded all at once where nothing is encrypted."""
     if not keyring.encrypts:
         payloads = [bytes(row.value) for row in rows]
         try:
@@ -55,7 +55,7 @@ def items(rows: Sequence[Any], keyring: Keyring) -> list[StoreItem]:
             return list(map(_with_value, rows, values))
         except Corrupt:
             pass  # which of them it is, and what is wrong with it, is found one by one
-    return [item(row, keyring) for row in rows]
+    return [to_item(row, keyring) for row in rows]
 
 
 def _with_value(row: Any, value: Any) -> StoreItem:
@@ -71,25 +71,25 @@ def _with_value(row: Any, value: Any) -> StoreItem:
     )
 
 
-def value(row: Any, keyring: Keyring) -> Any:
-    """The value of such a row, opened and decoded; an error says of which item."""
-    return _decoded(row, opened(row, keyring))
+def decode_value(row: Any, keyring: Keyring) -> Any:
+    """Decrypt and decode the value of a row; an error names the item."""
+    return _decode(row, decrypt_row(row, keyring))
 
 
-def opened(row: Any, keyring: Keyring) -> StoredPayload:
-    """The payload of such a row, opened; an error says of which item."""
+def decrypt_row(row: Any, keyring: Keyring) -> StoredPayload:
+    """Decrypt the payload of a row; an error names the item."""
     try:
         return keyring.decrypt(row.codec, row.checksum, bytes(row.value))
     except (Corrupt, KeyMissing, NotEncrypted) as error:
         raise about(error, f"the item {row.key!r} in {row.namespace}") from error
 
 
-def item_of(row: Any, payload: StoredPayload) -> StoreItem:
-    """The item of such a row, of which the payload was `opened`."""
-    return _with_value(row, _decoded(row, payload))
+def decode_item(row: Any, payload: StoredPayload) -> StoreItem:
+    """Return the item of a row whose payload `decrypt_row` has returned."""
+    return _with_value(row, _decode(row, payload))
 
 
-def _decoded(row: Any, payload: StoredPayload) -> Any:
+def _decode(row: Any, payload: StoredPayload) -> Any:
     try:
         return decode_payload(payload.payload, payload.checksum, payload.codec)
     except Corrupt as error:
@@ -97,38 +97,38 @@ def _decoded(row: Any, payload: StoredPayload) -> Any:
 
 
 @statement()
-def read_item(d: Dialect) -> Executable:
-    """One item."""
+def read_item(dialect: Dialect) -> Executable:
+    """Select one item."""
     return select(*stored()).where(of_item(ITEMS), live_item())
 
 
 @statement()
-def has_item(d: Dialect) -> Executable:
-    """Whether an item is there: a row, or none."""
+def has_item(dialect: Dialect) -> Executable:
+    """Select one row if an item exists."""
     return select(ITEMS.c.version).where(of_item(ITEMS), live_item())
 
 
 @statement()
-def read_items(d: Dialect) -> Executable:
-    """The items that ``p_keys`` lists, of one tenant."""
+def read_items(dialect: Dialect) -> Executable:
+    """Select the items of a tenant that ``p_keys`` lists."""
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-    return select(*stored()).where(tenant, is_listed(d, ITEMS), live_item())
+    return select(*stored()).where(tenant, is_listed(dialect, ITEMS), live_item())
 
 
 @statement()
-def lifetimes_of_items(d: Dialect) -> Executable:
-    """Which of the items that ``p_keys`` lists end by themselves, and what prolongs them."""
+def list_lifetimes(dialect: Dialect) -> Executable:
+    """Select the version and lifetime of the items that ``p_keys`` lists and that expire."""
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     names = ("namespace", "key", "version", "lifetime")
     ending = ITEMS.c.lifetime.is_not(None)
     return select(*(ITEMS.c[name] for name in names)).where(
-        tenant, is_listed(d, ITEMS), live_item(), ending
+        tenant, is_listed(dialect, ITEMS), live_item(), ending
     )
 
 
 @statement(after=(False, True))
-def list_keys(d: Dialect, after: bool) -> Executable:
-    """Keys of one namespace, in their order; beyond ``p_after_key``."""
+def list_keys(dialect: Dialect, after: bool) -> Executable:
+    """Select a page of the keys of one namespace, in their order; behind ``p_after_key``."""
     conditions = [in_scope(ITEMS, below=False), live_item()]
     if after:
         conditions.append(ITEMS.c.key > _bind("after_key", ITEMS.c.key))
@@ -136,20 +136,20 @@ def list_keys(d: Dialect, after: bool) -> Executable:
 
 
 @statement(order=ORDERS, below=(False, True), after=(False, True))
-def list_items(d: Dialect, order: str, below: bool, after: bool) -> Executable:
-    """Items with all they hold: the newest first, or by namespace and key."""
+def list_items(dialect: Dialect, order: str, below: bool, after: bool) -> Executable:
+    """Select a page of whole items: the newest first, or by namespace and key."""
     columns = [ITEMS.c.namespace, ITEMS.c.key]
     if order == "newest":
         columns.insert(0, ITEMS.c.updated_at)
     conditions = [in_scope(ITEMS, below), live_item()]
     if after:
-        conditions.append(_beyond(order))
+        conditions.append(_is_after(order))
     ordered = [column.desc() if order == "newest" else column for column in columns]
     return _limited(select(*stored()).where(*conditions).order_by(*ordered))
 
 
-def _beyond(order: str) -> ColumnElement[bool]:
-    """What comes after an item in the order; spelt out, because not all compare tuples."""
+def _is_after(order: str) -> ColumnElement[bool]:
+    """Condition that an item comes after another; spelt out: some databases lack row comparison."""
     names = ["updated_at", "namespace", "key"] if order == "newest" else ["namespace", "key"]
     beyond: ColumnElement[bool] | None = None
     for name in reversed(names):
@@ -161,14 +161,14 @@ def _beyond(order: str) -> ColumnElement[bool]:
 
 
 @statement(below=(False, True))
-def count_items(d: Dialect, below: bool) -> Executable:
-    """How many items there are."""
+def count_items(dialect: Dialect, below: bool) -> Executable:
+    """Count the items of a scope."""
     return select(func.count()).select_from(ITEMS).where(in_scope(ITEMS, below), live_item())
 
 
 @statement()
-def list_paths(d: Dialect) -> Executable:
-    """The next namespaces of a range that hold an item: from ``p_low`` to below ``p_high``.
+def list_paths(dialect: Dialect) -> Executable:
+    """Select the next namespaces from ``p_low`` to before ``p_high`` that hold an item.
 
     One look into the key's index for each, however many items they hold.
     """
@@ -197,8 +197,8 @@ def list_paths(d: Dialect) -> Executable:
 
 
 @statement()
-def read_vector(d: Dialect) -> Executable:
-    """One vector of an item."""
+def read_vector(dialect: Dialect) -> Executable:
+    """Select one vector of an item."""
     names = ("field", "model", "part")
     same = [EMBEDDINGS.c[name] == _bind(name, EMBEDDINGS.c[name]) for name in names]
     alive = select(literal_column("1")).where(of_item(ITEMS), live_item()).exists()
@@ -206,22 +206,22 @@ def read_vector(d: Dialect) -> Executable:
 
 
 @statement(below=(False, True))
-def other_size(d: Dialect, below: bool) -> Executable:
-    """The dimensions of some vector of a model."""
+def find_dimensions(dialect: Dialect, below: bool) -> Executable:
+    """Select the dimensions of some vector of a model."""
     model = EMBEDDINGS.c.model == _bind("model", EMBEDDINGS.c.model)
     return select(EMBEDDINGS.c.dimensions).where(in_scope(EMBEDDINGS, below), model).limit(1)
 
 
 @statement()
-def list_expired(d: Dialect) -> Executable:
-    """``namespace, key`` of the tenant's items that have expired."""
+def list_expired(dialect: Dialect) -> Executable:
+    """Select ``namespace, key`` of the tenant's items that have expired."""
     return _limited(select(ITEMS.c.namespace, ITEMS.c.key).where(_expired()))
 
 
 @statement()
-def drop_expired(d: Dialect) -> Executable:
-    """Remove the items that ``p_keys`` lists and that have expired still."""
-    return delete(ITEMS).where(_expired(), is_listed(d, ITEMS))
+def delete_expired(dialect: Dialect) -> Executable:
+    """Delete the items that ``p_keys`` lists and that have still expired."""
+    return delete(ITEMS).where(_expired(), is_listed(dialect, ITEMS))
 
 
 def _expired() -> ColumnElement[bool]:

@@ -1,4 +1,4 @@
-"""How a store writes and searches: its settings, and the binds of an item."""
+"""Settings of a store, and the values that it binds for an item."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ from memalchemy.keys import check_name, encode_namespace
 from memalchemy.metadata import check_metadata
 from memalchemy.search.scope import ITEM_KEY
 from memalchemy.search.vectors import Metric, vector_support
-from memalchemy.store.embedding import Embedder, Index, check_field, embed, no_embedder, texts_of
+from memalchemy.store.embedding import (
+    Embedder,
+    Index,
+    check_field,
+    embed,
+    missing_embedder,
+    texts_to_embed,
+)
 from memalchemy.store.write import VectorRow
 
 Namespace = Sequence[str]
@@ -29,7 +36,7 @@ Lifetimes = Seconds | Mapping[tuple[str, ...], Seconds] | None
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a store writes and searches."""
+    """Settings of a store."""
 
     keyring: Keyring
     embedder: Embedder | None
@@ -37,10 +44,10 @@ class Settings:
     index: Index
     metric: Metric
     index_text: bool
-    named: frozenset[str]
-    """JSON pointers of the only fields that have words in the index; of all, if there are none."""
+    indexed_fields: frozenset[str]
+    """JSON pointers of the only fields that have field terms; empty: all fields have."""
     lifetimes: tuple[tuple[tuple[str, ...], timedelta | None], ...]
-    """Of namespaces and all below them, the longest first."""
+    """Lifetimes by namespace, each valid for all below it, the longest namespace first."""
     refresh_ttl: bool
 
     def row(
@@ -51,7 +58,7 @@ class Settings:
         ttl: Seconds | None,
         now: datetime,
     ) -> dict[str, Any]:
-        """What a put binds besides the key.
+        """Return the values that a put binds besides the key.
 
         Raises:
             NotSerialisable, TooLarge, TypeError, ValueError: it cannot be stored.
@@ -60,7 +67,7 @@ class Settings:
         payload, checksum = encode_payload(value)
         stored = self.keyring.encrypt(VALUE_CODEC, checksum, payload)
         indexed = self.index_text and self.keyring.is_readable("text")
-        life = self.life_of(namespace, ttl)
+        life = self.lifetime_of(namespace, ttl)
         return {
             "p_now": now,
             "p_meta": checked,
@@ -68,7 +75,7 @@ class Settings:
             "p_checksum": stored.checksum,
             "p_search_text": item_search_text(value, checked) if indexed else None,
             "p_field_terms": (
-                field_terms(value, checked, self.named)
+                field_terms(value, checked, self.indexed_fields)
                 if self.keyring.is_readable("fields")
                 else OTHERS
             ),
@@ -88,40 +95,40 @@ class Settings:
         if not wanted:
             return [[] for _ in values]
         if self.embedder is None:
-            raise no_embedder("index=")
+            raise missing_embedder("index=")
         self.keyring.check_readable("vectors", "index=", store="Store")
-        texts = [texts_of(value, wanted) for value in values]
+        texts = [texts_to_embed(value, wanted) for value in values]
         vectors = iter(await embed(self.embedder, (one.text for of in texts for one in of)))
         return [[VectorRow(t.field, self.model, t.part, next(vectors)) for t in of] for of in texts]
 
     def model_of(self, model: str | None) -> str:
-        """The name of a model that was given, or the store's."""
+        """Return *model*, checked, or the store's if it is ``None``."""
         return self.model if model is None else check_field(model)
 
-    def life_of(self, namespace: tuple[str, ...], ttl: Seconds | None) -> timedelta | None:
-        """How long an item lives: as it was given, or as its namespace says."""
+    def lifetime_of(self, namespace: tuple[str, ...], ttl: Seconds | None) -> timedelta | None:
+        """Return the lifetime of an item: *ttl*, or that of its namespace; ``None`` is for ever."""
         if ttl is not None:
-            return _life(ttl)
+            return _to_lifetime(ttl)
         for prefix, life in self.lifetimes:
             if namespace[: len(prefix)] == prefix:
                 return life
         return None
 
 
-def lifetimes_of(ttl: Lifetimes) -> tuple[tuple[tuple[str, ...], timedelta | None], ...]:
-    """Lifetimes by namespace, the longest first."""
+def parse_lifetimes(ttl: Lifetimes) -> tuple[tuple[tuple[str, ...], timedelta | None], ...]:
+    """Return the lifetimes by namespace, the longest namespace first."""
     if ttl is None:
         return ()
     if not isinstance(ttl, Mapping):
-        return (((), _life(ttl)),)
+        return (((), _to_lifetime(ttl)),)
     for namespace in ttl:
         if not isinstance(namespace, tuple):
             raise TypeError("ttl= by namespace has tuples of strings as its keys")
         encode_namespace(namespace)
-    return tuple((n, _life(ttl[n])) for n in sorted(ttl, key=len, reverse=True))
+    return tuple((n, _to_lifetime(ttl[n])) for n in sorted(ttl, key=len, reverse=True))
 
 
-def _life(ttl: Seconds) -> timedelta | None:
+def _to_lifetime(ttl: Seconds) -> timedelta | None:
     if isinstance(ttl, float) and ttl == math.inf:
         return None
     life = to_timedelta(ttl)
@@ -132,8 +139,8 @@ def _life(ttl: Seconds) -> timedelta | None:
     return life
 
 
-def end_of_life(now: datetime, lifetime: int, key: str) -> datetime:
-    """When an item ends that lives so many microseconds from now.
+def expiry_time(now: datetime, lifetime: int, key: str) -> datetime:
+    """Return the time at which an item expires that lives *lifetime* microseconds from now.
 
     Raises:
         Corrupt: no calendar has that day.
@@ -145,18 +152,21 @@ def end_of_life(now: datetime, lifetime: int, key: str) -> datetime:
 
 
 def item_binds(db: Database, namespace: Namespace, key: str) -> dict[str, Any]:
-    """The binds of one item's key, checked."""
+    """Return the binds of an item's key, checked."""
     found = (db.tenant, encode_namespace(namespace), check_name(key, "key"))
     return {f"k_{name}": value for name, value in zip(ITEM_KEY, found, strict=True)}
 
 
-async def stores_natively(
+async def writes_native_vectors(
     db: Database,
     vectors: Sequence[VectorRow],
     connection: HostConnection | None,
     event: Event | None,
 ) -> bool:
-    """How *vectors* are written, if there are any: asked of the database once in a while."""
+    """Return whether *vectors* are written in the database's own type, and not as bytes.
+
+    True without vectors. The database is asked once in a while.
+    """
     if not vectors or not db.dialect.vectors.computes_distances:
         return True
     return (await vector_support(db, connection, event, replica_ok=False)).native

@@ -45,7 +45,7 @@ from memalchemy.errors import InvalidArgument, MemalchemyError
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import check_list, check_name, decode_namespace, encode_namespace
-from memalchemy.log.scan import ask
+from memalchemy.log.scan import run_query
 from memalchemy.metadata import check_metadata
 from memalchemy.search.diversity import diversify, pool_size
 from memalchemy.search.hybrid import check_fraction
@@ -58,27 +58,34 @@ from memalchemy.store.compare_and_swap import (
     LEAVE,
     Change,
     check_expected,
-    not_as_expected,
-    settled,
+    compare_and_swap,
+    version_conflict,
 )
-from memalchemy.store.embedding import Embedder, Index, check_field, embed, no_embedder, rows_of
-from memalchemy.store.item_reader import ItemReader, taken
+from memalchemy.store.embedding import (
+    Embedder,
+    Index,
+    check_field,
+    embed,
+    missing_embedder,
+    vector_rows,
+)
+from memalchemy.store.item_reader import ItemReader, take_first
 from memalchemy.store.item_search import ItemSearch
 from memalchemy.store.settings import (
     Lifetimes,
     Namespace,
     Settings,
-    end_of_life,
+    expiry_time,
     item_binds,
-    lifetimes_of,
-    stores_natively,
+    parse_lifetimes,
+    writes_native_vectors,
 )
 from memalchemy.store.write import Expected, Row, VectorRow, place_of
 
 T = TypeVar("T")
 
 MAX_PART = 2**31 - 1
-"""Of a field in one item there are never as many."""
+"""More parts than a field of one item ever has."""
 
 MODES = ("text", "vector", "hybrid")
 
@@ -86,37 +93,44 @@ Batch = Iterable[Sequence[Any] | NewItem]
 """``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`."""
 
 BYTES_EACH = 10_000
-"""A guess of how long an item takes to encode, in bytes of a state."""
+"""An estimate of how long an item takes to encode, in bytes of a state."""
 
 Name = tuple[tuple[str, ...], str]
 """The namespace and the key of an item."""
 
 
 ITEM_PAGE = 500
-"""Items of a page of `Store.iter_items`, unless it is told."""
+"""The default number of items of a page of `Store.iter_items`."""
 
 
 class Store:
-    """Keep values under a namespace and a key, and find them by key, field, words and meaning.
+    """Store values under a namespace and a key, and find them by key, field, words and meaning.
 
-    A namespace is a tuple of strings; any strings, and any key, are told apart. What is put is
-    whole or absent. An item that has expired is not there any more, on any path.
+        store = Store(db)
+        await store.put(("users", "ada"), "city", {"name": "Oslo"}, {"source": "chat"})
+        value = await store.get(("users", "ada"), "city")
+        hits = await store.search(("users", "ada"), "oslo")
+
+    A namespace is a tuple of strings; any strings, and any key, are told apart. A put is whole or
+    absent. An item that has expired does not exist any more, for any method.
 
     Args:
-        db: where to keep them.
-        embedder: a function of a list of texts that gives a vector for each. It may be a coroutine,
-            and should be if it waits for anything: a plain one runs on the event loop.
-        model: the name under which its vectors are kept: those of several lie side by side.
-        index: what of a value is embedded where `put` does not say: all its texts, unless this
-            names fields, or is false.
-        metric: how vectors compare: ``cosine``, ``dot`` or ``l2``.
-        index_text: make the words of values and metadata findable with `search`.
-        index_metadata: the only fields of value and metadata that a filter shall find by an index:
-            top-level keys, or JSON pointers. Without it each scalar field is, up to 64 of an item;
-            with it writes are cheaper, and items with more fields are found by these as well.
-        ttl: how long an item lives after a write, in seconds or as a timedelta; or a mapping of
-            namespaces to that, which hold for all below them.
-        refresh_ttl: reading an item lets it live for its ttl from then on.
+        db: the database.
+        embedder: a function of a list of texts that returns a vector for each. It may be a
+            coroutine
+        function, and should be if it waits for anything: a plain one runs on the event loop.
+        model: the name under which its vectors are stored; vectors of several models lie side by
+            side.
+        index: the part of a value that is embedded where `put` does not say: all its texts, unless
+            this names fields, or is false.
+        metric: the measure that compares vectors: ``cosine``, ``dot`` or ``l2``.
+        index_text: let `search` find the words of values and metadata.
+        index_metadata: the only fields of value and metadata for which filters use an index:
+            top-level keys, or JSON pointers. Without it each scalar field has one, up to 64 of an
+            item; with it writes are cheaper, and items with more fields are found by these as well.
+        ttl: the lifetime of an item after a write, in seconds or as a timedelta; or a mapping of
+            namespaces to lifetimes, which hold for all below them.
+        refresh_ttl: reading an item extends its life by its ttl from then on.
 
     Every method takes ``connection=``, an `AsyncConnection` or `AsyncSession` of the host: the work
     is then part of the host's transaction, sees its own writes, and is gone after a rollback.
@@ -146,7 +160,7 @@ class Store:
         if metric not in METRICS:
             raise ValueError(f"metric is one of {', '.join(METRICS)}, not {metric!r}")
         if index and embedder is None:
-            raise no_embedder("index=")
+            raise missing_embedder("index=")
         if index or (index is None and embedder is not None):
             db.keyring.check_readable("vectors", "a store with an embedder", store="Store")
         self._settings = Settings(
@@ -156,8 +170,10 @@ class Store:
             index=index if index is not None else embedder is not None,
             metric=metric,
             index_text=index_text,
-            named=frozenset(pointer_of(name) for name in _names(index_metadata)),
-            lifetimes=lifetimes_of(ttl),
+            indexed_fields=frozenset(
+                pointer_of(name) for name in _check_field_names(index_metadata)
+            ),
+            lifetimes=parse_lifetimes(ttl),
             refresh_ttl=refresh_ttl,
         )
 
@@ -166,22 +182,22 @@ class Store:
 
     @property
     def embedder(self) -> Embedder | None:
-        """The function that makes vectors of texts, if there is one."""
+        """Function that makes vectors of texts, if there is one."""
         return self._settings.embedder
 
     @property
     def settings(self) -> Settings:
-        """How it writes and searches."""
+        """Settings by which it writes and searches."""
         return self._settings
 
     @property
     def metric(self) -> Metric:
-        """How vectors compare."""
+        """Measure that compares vectors."""
         return self._settings.metric
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        """What it can do: everything, but searches in what may not be stored readable."""
+        """Features of this store: all, but no search in data that may not be stored readable."""
         return StoreCapabilities(
             search=self.db.keyring.is_readable("text"),
             semantic_search=self.db.keyring.is_readable("vectors"),
@@ -192,7 +208,7 @@ class Store:
         )
 
     async def close(self) -> None:
-        """Nothing to do: connections are the database's. Part of the contract."""
+        """Do nothing: the connections are the database's. The contract has this method."""
 
     # --- Writing ----------------------------------------------------------------------------------
 
@@ -209,23 +225,24 @@ class Store:
         expected_version: Expected = UNSET,
         connection: HostConnection | None = None,
     ) -> int:
-        """Write an item, and return its version: 1, or one more than it was.
+        """Write an item, and return its version: 1, or one more than before.
 
-        Of an item that is there, value, metadata, vectors and lifetime are replaced; it keeps the
-        time of its creation. Vectors that it had, of any model, go; new ones may be given.
+        An existing item gets a new value, metadata, vectors and lifetime; it keeps the time of its
+        creation. Its earlier vectors, of any model, are removed.
 
         Args:
-            index: embed the whole value (true), nothing, or these fields: top-level keys, or JSON
-                pointers; a list of texts gives a vector each. A field that is not there, or is
-                misspelt, gives none, and that is no error: the event counts the ``vectors``.
+            index: embed the whole value (true), nothing (false), or these fields: top-level keys,
+                or JSON pointers; a list of texts gives a vector each. A missing or misspelt field
+                gives none,
+            which is no error: the event counts the ``vectors``.
             embedding: a vector; or vectors by field, or lists of them.
-            ttl: how long it lives, if not as the store says; ``math.inf`` is for ever.
-            expected_version: write only if the item is at this version; ``None``, if it is not
-                there; or the `StoreItem` that was read, if it is still that one, and no other that
-                was made under its key since.
+            ttl: its lifetime, if not that of the store; ``math.inf`` is for ever.
+            expected_version: write only if the item is at this version; ``None``: only if it does
+                not exist; a `StoreItem` that was read: only if it is still that one, and no other
+                that was made under its key since.
 
         Raises:
-            Conflict: it is not as expected; ``current`` is the item that is there, or ``None``.
+            Conflict: the item is not as expected; ``current`` is the existing item, or ``None``.
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
             StoreCapabilityError: vectors are wanted, and the database is encrypted and may hold
@@ -233,7 +250,7 @@ class Store:
         """
         binds = item_binds(self.db, namespace, key)
         check_expected(expected_version)
-        weight = _weight(value)
+        weight = _encoding_size(value)
         if weight:  # the caller may change it while a thread encodes it
             value, embedding = frozen(value), frozen(embedding)
             metadata = check_metadata(metadata)
@@ -243,7 +260,7 @@ class Store:
         d = self.db.dialect
         with operation("store.put", **self._about(namespace)) as event:
             event.details["vectors"] = len(vectors)
-            native = await stores_natively(self.db, vectors, connection, event)
+            native = await writes_native_vectors(self.db, vectors, connection, event)
             version = await self.db.run(
                 lambda: write.put(d, row, vectors, native, expected_version),
                 WRITE_STATEMENT if d.single_statement_save and not vectors else WRITE,
@@ -253,7 +270,7 @@ class Store:
             event.payload_bytes = len(row["p_value"])
             if version is None:
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)
-                raise not_as_expected(key, expected_version, current)
+                raise version_conflict(key, expected_version, current)
         return version
 
     async def put_with_embedding(
@@ -267,7 +284,7 @@ class Store:
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """`put` with a vector."""
+        """Write an item with a vector, as `put`."""
         return await self.put(
             namespace, key, value, metadata, embedding=embedding, ttl=ttl, connection=connection
         )
@@ -282,24 +299,25 @@ class Store:
         expected_version: int | Unset = UNSET,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Give an item that is there vectors of another model, or new ones; whether it was there.
+        """Give an existing item vectors of another model, or new ones; return whether it exists.
 
-        Those it had of that *model* go, those of others stay, and so do its value and version.
-        `put` drops them all: they were of the value before. *embedding* is as `put` takes it.
+        Its vectors of that *model* are replaced, those of others stay, and so do its value and
+        version. `put` removes them all: they were of the value before. *embedding* is as `put`
+        takes it.
 
         Raises:
-            Conflict: it is not at *expected_version*, the one that the vectors were made of.
+            Conflict: the item is not at *expected_version*, the one that the vectors were made of.
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
         """
         check_expected(expected_version, or_item=False)
         name = self._settings.model_of(model)
         self.db.keyring.check_readable("vectors", "embedding=", store="Store")
-        vectors = rows_of(embedding, name)
+        vectors = vector_rows(embedding, name)
         values = item_binds(self.db, namespace, key) | {"p_now": datetime.now(UTC)}
         d = self.db.dialect
         with operation("store.put", **self._about(namespace)) as event:
             event.details["vectors"] = len(vectors)
-            native = await stores_natively(self.db, vectors, connection, event)
+            native = await writes_native_vectors(self.db, vectors, connection, event)
             version = await self.db.run(
                 lambda: write.add_vectors(d, values, vectors, native, expected_version),
                 WRITE,
@@ -308,7 +326,7 @@ class Store:
             )
             if expected_version is not UNSET and version != expected_version:
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)
-                raise not_as_expected(key, expected_version, current)
+                raise version_conflict(key, expected_version, current)
         return version is not None
 
     async def put_batch(
@@ -319,11 +337,11 @@ class Store:
         index: Index = None,
         connection: HostConnection | None = None,
     ) -> list[int]:
-        """Write items, all or none, as `put` writes one; their versions, in the order given.
+        """Write items, all or none, as `put` writes one; return their versions, in the order given.
 
         Each is ``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`,
-        which may have a lifetime, vectors and an *index* of its own. Of one that is given twice the
-        last counts. The embedder is called once for all that *index* says the same of.
+        which may have a lifetime, vectors and an *index* of its own. Of two with the same key the
+        last counts. The embedder is called once for all items with the same *index*.
 
         Raises:
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
@@ -333,21 +351,21 @@ class Store:
         now = datetime.now(UTC)
         weight = len(given) * BYTES_EACH
         if weight >= OFF_LOOP_BYTES:  # the caller may change them while a thread encodes them
-            given = list(map(_copied, given))
+            given = list(map(_copy_caller_objects, given))
         rows = await off_loop(weight, partial(self._prepared, given, ttl, now))
-        vectors = await self._vectors_of_all(given, index)
+        vectors = await self._vectors_of_batch(given, index)
         last = {place_of(row): (row, vectors[at]) for at, row in enumerate(rows)}
-        dated = [_times(row, one) for row, one in zip(rows, given, strict=True) if _is_dated(one)]
+        dated = [_times(row, one) for row, one in zip(rows, given, strict=True) if _has_times(one)]
         d = self.db.dialect
 
         with operation("store.put", tenant=self.db.tenant) as event:
             some = next((of for of in vectors if of), [])
-            native = await stores_natively(self.db, some, connection, event)
+            native = await writes_native_vectors(self.db, some, connection, event)
 
             def program() -> Program[dict[Place, int]]:
-                versions = yield from write.put_all(d, list(last.values()), native)
+                versions = yield from write.put_batch(d, list(last.values()), native)
                 if dated:
-                    yield write.date_item(d), dated
+                    yield write.set_item_times(d), dated
                 return versions
 
             event.details["items"] = len(last)
@@ -369,18 +387,18 @@ class Store:
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> Any | None:
-        """Make a new value of the item that is there, and lose nothing of what others write.
+        """Change an item with a function of its current state, and lose no write of others.
 
-        *function* takes the `StoreItem`, or ``None`` if there is none. It gives the new value,
-        ``LEAVE`` to change nothing, or ``DELETE``; it may be a coroutine. Where others write the
-        item meanwhile it is called again, with what they wrote, so it should do nothing else. What
-        it raises comes out, and nothing was changed.
+        *function* takes the `StoreItem`, or ``None`` if there is none. It returns the new value,
+        ``LEAVE`` to change nothing, or ``DELETE``; it may be a coroutine function. If others write
+        the item meanwhile it is called again, with what they wrote, so it should do nothing else.
+        An exception that it raises passes through, and nothing is changed.
 
         Returns the value that is there then; ``None`` without one.
 
         Args:
-            metadata: the new metadata; what it had, if not given.
-            index, ttl: as for `put`, of which this is one.
+            metadata: the new metadata; without it the metadata stays.
+            index, ttl: as for `put`.
 
         Raises:
             Conflict: the transaction of *connection* does not see what others have written, so that
@@ -404,7 +422,7 @@ class Store:
                 )
 
         read = await self.get_item(*where, refresh=False, connection=connection)
-        return await settled(read, function, write, in_transaction=connection is not None)
+        return await compare_and_swap(read, function, write, in_transaction=connection is not None)
 
     # --- Reading ----------------------------------------------------------------------------------
 
@@ -418,7 +436,7 @@ class Store:
     ) -> Any | None:
         """The value, or ``None`` if there is none; `exists` tells a stored ``None`` from that.
 
-        Every call builds new objects. With *refresh* the item lives on for its ttl from now.
+        Every call builds new objects. With *refresh* the item's ttl begins again now.
         """
         item = await self.get_item(namespace, key, refresh=refresh, connection=connection)
         return None if item is None else item.value
@@ -431,11 +449,11 @@ class Store:
         refresh: bool | None = None,
         connection: HostConnection | None = None,
     ) -> StoreItem | None:
-        """The value with all that is known of it, or ``None``.
+        """Return the item, with metadata, times and version, or ``None``.
 
         Raises:
-            Corrupt: what is stored does not match its checksum.
-            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
+            Corrupt: the stored value does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of the stored value.
         """
         binds = item_binds(self.db, namespace, key)
         statement = read.read_item(self.db.dialect)
@@ -444,16 +462,18 @@ class Store:
             if not rows:
                 return None
             event.payload_bytes = len(rows[0].value)
-            item = await off_loop(len(rows[0].value), partial(read.item, rows[0], self.db.keyring))
+            item = await off_loop(
+                len(rows[0].value), partial(read.to_item, rows[0], self.db.keyring)
+            )
         wanted = self._settings.refresh_ttl if refresh is None else refresh
         if wanted and rows[0].lifetime is not None and not self.db.read_only:
-            return await self._prolonged(item, binds, rows[0].lifetime, connection)
+            return await self._extend_lifetime(item, binds, rows[0].lifetime, connection)
         return item
 
     async def get_batch(
         self, keys: Iterable[tuple[Namespace, str]], *, connection: HostConnection | None = None
     ) -> dict[Name, Any]:
-        """The values of those ``(namespace, key)`` that are there. Does not prolong life."""
+        """The values of the given ``(namespace, key)`` that exist. Does not extend their lives."""
         found = await self.get_items(keys, refresh=False, connection=connection)
         return {name: item.value for name, item in found.items()}
 
@@ -464,9 +484,9 @@ class Store:
         refresh: bool | None = None,
         connection: HostConnection | None = None,
     ) -> dict[Name, StoreItem]:
-        """The items of those ``(namespace, key)`` that are there, in the order of *keys*.
+        """Return the items of the given ``(namespace, key)`` that exist, in the order of *keys*.
 
-        With *refresh* each lives on for its ttl from now, as `get_item` has it.
+        With *refresh* the ttl of each begins again now, as in `get_item`.
         """
         wanted = self._places(keys)
         found: dict[Name, StoreItem] = {}
@@ -478,12 +498,12 @@ class Store:
                 for row in await self._rows(statement, binds, connection, event):
                     event.payload_bytes += len(row.value)
                     name = wanted[row.namespace, row.key]
-                    found[name] = read.item(row, self.db.keyring)
+                    found[name] = read.to_item(row, self.db.keyring)
                     if row.lifetime is not None:
                         ending.append(row)
         wants = self._settings.refresh_ttl if refresh is None else refresh
         if ending and wants and not self.db.read_only:
-            for prolonged in await self._prolong(ending, connection):
+            for prolonged in await self._extend_lifetimes(ending, connection):
                 item = found[wanted[place_of(prolonged)]]
                 if item.expires_at is not None and item.expires_at < prolonged["p_expires_at"]:
                     later = replace(item, expires_at=prolonged["p_expires_at"])
@@ -493,7 +513,7 @@ class Store:
     async def exists(
         self, namespace: Namespace, key: str, *, connection: HostConnection | None = None
     ) -> bool:
-        """Whether the item is there, whatever its value; does not prolong its life."""
+        """Return whether the item exists, whatever its value; does not extend its life."""
         binds, statement = item_binds(self.db, namespace, key), read.has_item(self.db.dialect)
         with operation("store.get", **self._about(namespace)) as event:
             return bool(await self._rows(statement, binds, connection, event))
@@ -508,9 +528,9 @@ class Store:
         model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[float] | None:
-        """A vector of an item, as it was given but for the precision of float32; or ``None``.
+        """Return a vector of an item, in the precision of float32; ``None`` if there is none.
 
-        Without *field* that of the whole value. *part* counts from 0, *model* is the store's.
+        Without *field* that of the whole value. *part* counts from 0; without *model*, the store's.
         """
         binds = item_binds(self.db, namespace, key) | {
             "p_field": check_field(field),
@@ -525,18 +545,18 @@ class Store:
     async def refresh(
         self, keys: Iterable[tuple[Namespace, str]], *, connection: HostConnection | None = None
     ) -> int:
-        """Let those items that are there live for their own ttl from now; how many have one.
+        """Begin the ttl of the given items anew; return the number of items that have one.
 
         Of two that do so at once, the later end holds. Items without a ttl stay as they are.
         """
         wanted = self._places(keys)
         ending: list[Any] = []
-        statement = read.lifetimes_of_items(self.db.dialect)
+        statement = read.list_lifetimes(self.db.dialect)
         for listed in key_lists(self.db.dialect, wanted):
             binds = {"k_tenant": self.db.tenant} | listed
             ending += await self._rows(statement, binds, connection)
         if ending:
-            await self._prolong(ending, connection)
+            await self._extend_lifetimes(ending, connection)
         return len(ending)
 
     # --- Removing ---------------------------------------------------------------------------------
@@ -549,41 +569,41 @@ class Store:
         expected_version: int | StoreItem | Unset = UNSET,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Remove an item with its vectors; whether it was there.
+        """Delete an item with its vectors; return whether it existed.
 
         Raises:
-            Conflict: it is not as *expected_version* says, a version or the `StoreItem` that was
-                read; ``current`` is what is there, or ``None``.
+            Conflict: the item is not at *expected_version*, a version or the `StoreItem` that was
+                read; ``current`` is the existing item, or ``None``.
         """
         binds = item_binds(self.db, namespace, key)
         if expected_version is None:
             raise TypeError("expected_version of a delete is a version")
         check_expected(expected_version)
-        which, expected = write.as_expected(expected_version)
+        which, expected = write.expectation(expected_version)
         values = binds | expected | {"p_now": datetime.now(UTC)}
 
         def program() -> Program[bool | None]:
-            rows = yield write.remove_item(self.db.dialect, expected=which), values
+            rows = yield write.delete_item(self.db.dialect, expected=which), values
             return _is_alive(rows[0].expires_at, values["p_now"]) if rows else None
 
         with operation("store.delete", **self._about(namespace)) as event:
             was_there = await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
             if was_there is None and which != "any":
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)
-                raise not_as_expected(key, expected_version, current)
+                raise version_conflict(key, expected_version, current)
         return bool(was_there)
 
     async def delete_batch(
         self, keys: Iterable[tuple[Namespace, str]], *, connection: HostConnection | None = None
     ) -> int:
-        """Remove items with their vectors, all in one transaction; how many were there."""
+        """Delete items with their vectors, in one transaction; return the number that existed."""
         wanted, d = self._places(keys), self.db.dialect
         binds = {"k_tenant": self.db.tenant, "p_now": datetime.now(UTC)}
 
         def program() -> Program[int]:
             gone = 0
             for listed in key_lists(d, sorted(wanted)):
-                gone += (yield write.remove_items(d), binds | listed).touched
+                gone += (yield write.delete_items(d), binds | listed).touched
             return gone
 
         with operation("store.delete", tenant=self.db.tenant) as event:
@@ -599,7 +619,9 @@ class Store:
         prefix: bool = False,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove all items of the namespace, with *prefix* also those below it; how many."""
+        """Delete all items of the namespace, with *prefix* also those below it.
+
+        Returns their number."""
         check_flag(prefix, "prefix")
         binds = scope_binds(self.db.tenant, encode_namespace(namespace), prefix)
         values = binds | {"p_now": datetime.now(UTC)}
@@ -616,7 +638,7 @@ class Store:
         return removed
 
     async def sweep(self, *, connection: HostConnection | None = None) -> int:
-        """Remove the tenant's expired items, which nobody can see any more; how many.
+        """Delete the tenant's expired items, which no method returns any more; return their number.
 
         A few hundred at a time, each time in a transaction of its own.
         """
@@ -627,7 +649,7 @@ class Store:
             rows = yield read.list_expired(d), values
             gone = 0
             for listed in key_lists(d, ((row.namespace, row.key) for row in rows)):
-                gone += (yield read.drop_expired(d), values | listed).touched
+                gone += (yield read.delete_expired(d), values | listed).touched
             return gone if rows else None
 
         removed = 0
@@ -651,9 +673,9 @@ class Store:
         after: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """Keys of this very namespace, in the order of their code points, at most *limit*.
+        """Return keys of exactly this namespace, in code point order, at most *limit*.
 
-        Those that begin with *prefix*; those beyond *after*, the last of the page before.
+        With *prefix* those that begin with it; with *after* those beyond it, the last of a page.
         """
         limit, start = check_limit(limit), after
         if prefix is not None:
@@ -664,13 +686,13 @@ class Store:
         found: list[str] = []
         with operation("store.list", **self._about(namespace)) as event:
             if prefix and (start is None or start < prefix):
-                if await self._has(binds, prefix, connection):
+                if await self._exists(binds, prefix, connection):
                     found.append(prefix)
                 start = prefix
             while len(found) < limit:
                 statement = read.list_keys(self.db.dialect, after=start is not None)
                 values = binds | {"p_limit": limit - len(found), "p_after_key": start}
-                rows = await self._rows(statement, values, connection, event, stale=True)
+                rows = await self._rows(statement, values, connection, event, replica_ok=True)
                 keys = [row.key for row in rows]
                 fitting = [key for key in keys if not prefix or key.startswith(prefix)]
                 found += fitting
@@ -690,11 +712,11 @@ class Store:
         order: str = "newest",
         connection: HostConnection | None = None,
     ) -> list[StoreItem]:
-        """Items of the namespace, with *prefix* also of those below it, at most *limit*.
+        """Return items of the namespace, with *prefix* also of those below it, at most *limit*.
 
         ``newest``: by the time of the last write, then by namespace and key, both backwards.
-        ``key``: by namespace and key. The next page comes *after* the last item of this one, and
-        is right however many were written meanwhile.
+        ``key``: by namespace and key. The next page comes *after* the last item of this one, and is
+        right however many were written meanwhile.
 
         Raises:
             TooLarge: the values take over 256 MiB together; ask for fewer.
@@ -707,7 +729,7 @@ class Store:
             raise ValueError(f"order is one of {', '.join(read.ORDERS)}, not {order!r}")
         with operation("store.list", **self._about(namespace)) as event:
             reader = ItemReader(self.db, path, prefix, wanted, connection, event)
-            return await taken(reader.in_order(order, after, limit), limit)
+            return await take_first(reader.read_in_order(order, after, limit), limit)
 
     async def iter_keys(
         self,
@@ -717,10 +739,10 @@ class Store:
         page_size: int = ITEM_PAGE,
         connection: HostConnection | None = None,
     ) -> AsyncGenerator[str]:
-        """Yield all keys of this very namespace, in the order of their code points.
+        """Yield all keys of exactly this namespace, in the order of their code points.
 
-        *prefix* is as of `list_keys`. Each page of *page_size* keys is a query of its own: what
-        others write meanwhile is seen if it comes after the keys that were yielded.
+        *prefix* is as in `list_keys`. Each page of *page_size* keys is a query of its own: a key
+        that others write meanwhile is seen if it comes after the keys that were yielded.
         """
         after: str | None = None
         size = _page_size(page_size)
@@ -746,7 +768,7 @@ class Store:
     ) -> AsyncGenerator[StoreItem]:
         """Yield all items of the namespace; with *prefix* also those of the namespaces below it.
 
-        *filter* and *order* are as of `list_items`. Each page of *page_size* items is a query of
+        *filter* and *order* are as in `list_items`. Each page of *page_size* items is a query of
         its own. By ``newest``, an item that others write meanwhile moves to the front and may be
         missed; by ``key`` it is yielded where it is.
         """
@@ -775,12 +797,12 @@ class Store:
         prefix: bool = False,
         connection: HostConnection | None = None,
     ) -> int:
-        """How many items the namespace holds, with *prefix* also those below it."""
+        """Count the items of the namespace, with *prefix* also those below it."""
         check_flag(prefix, "prefix")
         binds = scope_binds(self.db.tenant, encode_namespace(namespace), prefix)
         statement = read.count_items(self.db.dialect, below=prefix)
         with operation("store.list", **self._about(namespace)) as event:
-            rows = await self._rows(statement, binds, connection, event, stale=True)
+            rows = await self._rows(statement, binds, connection, event, replica_ok=True)
         return int(rows[0][0])
 
     async def list_namespaces(
@@ -791,7 +813,7 @@ class Store:
         after: Namespace | None = None,
         connection: HostConnection | None = None,
     ) -> list[tuple[str, ...]]:
-        """Namespaces that hold an item, at most *limit*; with *prefix*, it and those below it.
+        """Return namespaces that hold an item, at most *limit*; those from *prefix* on down.
 
         In the order of their stored paths. The next page comes *after* the last of this one.
         """
@@ -809,7 +831,7 @@ class Store:
             binds["p_low"] = max(low, encode_namespace(after) + "\x01")
         with operation("store.list", tenant=self.db.tenant) as event:
             statement = read.list_paths(self.db.dialect)
-            rows = await self._rows(statement, binds, connection, event, stale=True)
+            rows = await self._rows(statement, binds, connection, event, replica_ok=True)
         return [decode_namespace(row.place) for row in rows]
 
     # --- Search -----------------------------------------------------------------------------------
@@ -832,29 +854,29 @@ class Store:
         explain: bool = False,
         connection: HostConnection | None = None,
     ) -> SearchHits:
-        """Items of the namespace, with *prefix* also of those below it, the best first.
+        """Return items of the namespace, with *prefix* also of those below it, the best first.
 
-        There are fewer than *limit* only where no more exist. Without *query* and *embedding* they
-        are listed, the newest first, without a score, whatever *mode* and *threshold* say.
+        There are fewer than *limit* only where no more exist. Without *query* and *embedding* the
+        newest come first, without a score, whatever *mode* and *threshold* say.
 
         Args:
             mode: ``text``: by words, any of them, rare ones counting more; the 500 best are ordered
                 by BM25. The score of the first is the share of the query that it holds, those of
-                the others are in proportion. ``vector``: by meaning, as the store's metric has it.
+                the others are in proportion. ``vector``: by meaning, with the store's metric.
                 ``hybrid``: by both rankings, in which a place near the top counts most.
             filter: see `memalchemy.filters`.
-            offset: how many of the best to leave out. Pages of a hybrid search fit together as
+            offset: the number of the best hits to skip. Pages of a hybrid search fit together as
                 far as its first 100 hits; those beyond, as far as its first 1,000.
             threshold: the least score.
             embedding: the vector to look for; otherwise the embedder makes one of *query*. Without
                 *query* the mode ``text`` looks for it by meaning too.
-            alpha: what the ranking by meaning weighs in a hybrid one, 0 to 1; that by words weighs
+            alpha: the weight of the ranking by meaning in a hybrid one, 0 to 1; that by words has
                 the rest. Half each, if not given.
-            mmr: 0 to 1: hits that differ, in the modes ``vector`` and ``hybrid``. Each next one is
-                the best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four
-                times as many as are wanted; so they are not in the order of their scores. Hits
-                beyond the first 1,000 are.
-            explain: say in ``plans`` how it was found.
+            mmr: 0 to 1: diverse hits, in the modes ``vector`` and ``hybrid``. Each next one is the
+                best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four times
+                as many as are wanted; so they are not in the order of their scores. Hits beyond the
+                first 1,000 are.
+            explain: report in ``plans`` how the hits were found.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
         *query* is an operator. A query without words finds nothing by words.
@@ -889,7 +911,7 @@ class Store:
         if query is None and embedding is None:
             with operation("store.search", **self._about(namespace)) as event:
                 reader = ItemReader(self.db, path, prefix, wanted, connection, event)
-                items = await taken(reader.in_order("newest", None, most), most)
+                items = await take_first(reader.read_in_order("newest", None, most), most)
             return _hits([_hit(item, None) for item in items[offset:]], [_LISTED], explain)
         if mode != "vector":
             self.db.keyring.check_readable("text", "a search by words", store="Store")
@@ -917,7 +939,7 @@ class Store:
         model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[StoreItem]:
-        """The hits of each namespace, at most *limit* of each, in the order of *namespaces*.
+        """Return the hits of each namespace, at most *limit* of each, in the order of *namespaces*.
 
         Otherwise as `search`; the embedder is called once.
         """
@@ -955,10 +977,10 @@ class Store:
         model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[SemanticSearchResult]:
-        """Items by the nearness of their vectors, the nearest first, each with its distance.
+        """Return items by the nearness of their vectors, the nearest first, each with its distance.
 
-        An item of several vectors counts by the nearest of them. *filter* is of value and metadata,
-        *metadata_filter* of the metadata alone; *offset* leaves out as many of the nearest.
+        An item of several vectors counts by the nearest of them. *filter* applies to value and
+        metadata, *metadata_filter* to the metadata alone; *offset* skips as many of the nearest.
         """
         limit, offset = check_limit(limit), check_limit(offset)
         check_flag(prefix, "prefix")
@@ -984,12 +1006,12 @@ class Store:
             if index:
                 raise TypeError("give index= or embedding=, not both")
             self.db.keyring.check_readable("vectors", "embedding=", store="Store")
-            return rows_of(embedding, self._settings.model)
+            return vector_rows(embedding, self._settings.model)
         (vectors,) = await self._settings.vectors_of([value], index)
         return vectors
 
-    async def _vectors_of_all(self, given: list[NewItem], index: Index) -> list[list[VectorRow]]:
-        """The vectors of each: those that it brings, or those that the embedder makes of it."""
+    async def _vectors_of_batch(self, given: list[NewItem], index: Index) -> list[list[VectorRow]]:
+        """Return the vectors of each item: its own, or those that the embedder makes of it."""
         found: list[list[VectorRow]] = [[] for _ in given]
         to_embed: dict[bool | tuple[str, ...] | None, list[int]] = {}
         for at, one in enumerate(given):
@@ -1000,9 +1022,9 @@ class Store:
                 continue
             self.db.keyring.check_readable("vectors", "embedding=", store="Store")
             try:
-                found[at] = rows_of(one.embedding, self._settings.model)
+                found[at] = vector_rows(one.embedding, self._settings.model)
             except (TypeError, ValueError) as error:
-                error.add_note(_whose(one))
+                error.add_note(_batch_note(one))
                 raise
         for said, places in to_embed.items():
             made = await self._settings.vectors_of((given[at].value for at in places), said)
@@ -1015,7 +1037,7 @@ class Store:
         if embedding is not None:
             return check_vector(embedding)
         if self._settings.embedder is None:
-            raise no_embedder("a search by meaning")
+            raise missing_embedder("a search by meaning")
         assert query is not None
         return (await embed(self._settings.embedder, [query]))[0] if query.strip() else None
 
@@ -1030,7 +1052,7 @@ class Store:
                 namespace = tuple(one.namespace)
                 row = self._settings.row(namespace, one.value, one.metadata, life, now)
             except (MemalchemyError, TypeError, ValueError) as error:
-                error.add_note(_whose(one))
+                error.add_note(_batch_note(one))
                 raise
             rows.append(binds | row)
         return rows
@@ -1042,7 +1064,7 @@ class Store:
             wanted[binds["k_namespace"], key] = (tuple(namespace), key)
         return wanted
 
-    async def _prolonged(
+    async def _extend_lifetime(
         self,
         item: StoreItem,
         binds: Mapping[str, Any],
@@ -1050,7 +1072,7 @@ class Store:
         connection: HostConnection | None,
     ) -> StoreItem:
         now = datetime.now(UTC)
-        expires = end_of_life(now, lifetime, item.key)
+        expires = expiry_time(now, lifetime, item.key)
         values = dict(binds) | {
             "p_now": now,
             "p_expires_at": expires,
@@ -1059,7 +1081,7 @@ class Store:
         }
 
         def program() -> Program[int]:
-            return (yield write.prolong_item(self.db.dialect), values).touched
+            return (yield write.extend_lifetime(self.db.dialect), values).touched
 
         with operation("store.refresh", **self._about(item.namespace)) as event:
             single = self.db.dialect.autocommits
@@ -1071,24 +1093,24 @@ class Store:
             )
         return replace(item, expires_at=expires) if touched else item
 
-    async def _prolong(
+    async def _extend_lifetimes(
         self, rows: Sequence[Any], connection: HostConnection | None
     ) -> list[dict[str, Any]]:
-        """Let the items of *rows* live for their lifetimes from now; what was bound for each."""
+        """Begin the lifetimes of the items of *rows* anew; return what was bound for each."""
         now = datetime.now(UTC)
         tenant = {"k_tenant": self.db.tenant, "p_now": now}
         # In one order in every process: two that prolong the same items do not block each other.
-        binds = sorted((tenant | _life_from(now, row) for row in rows), key=place_of)
+        binds = sorted((tenant | _extension_binds(now, row) for row in rows), key=place_of)
 
         def program() -> Program[None]:
-            yield write.prolong_item(self.db.dialect), binds
+            yield write.extend_lifetime(self.db.dialect), binds
 
         with operation("store.refresh", tenant=self.db.tenant) as event:
             event.details["items"] = len(binds)
             await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
         return binds
 
-    async def _has(
+    async def _exists(
         self, binds: Mapping[str, Any], key: str, connection: HostConnection | None
     ) -> bool:
         values = dict(binds) | {"k_key": key}
@@ -1104,10 +1126,12 @@ class Store:
         connection: HostConnection | None,
         event: Event | None = None,
         *,
-        stale: bool = False,
+        replica_ok: bool = False,
     ) -> Any:
-        """The rows of *statement* now; *stale* as for `Database.read`."""
-        return await ask(self.db, statement, binds, connection, event=event, stale=stale)
+        """Return the rows of *statement*."""
+        return await run_query(
+            self.db, statement, binds, connection, event=event, replica_ok=replica_ok
+        )
 
 
 _LISTED = SearchPlan("list", "nothing was asked for: the newest first")
@@ -1160,13 +1184,13 @@ def _new_item(one: Sequence[Any] | NewItem) -> NewItem:
     return NewItem(*one)
 
 
-def _copied(one: NewItem) -> NewItem:
+def _copy_caller_objects(one: NewItem) -> NewItem:
     metadata = dict(one.metadata) if isinstance(one.metadata, Mapping) else one.metadata
     copies = {"value": one.value, "metadata": metadata, "embedding": one.embedding}
     return replace(one, **{name: frozen(each) for name, each in copies.items()})
 
 
-def _is_dated(one: NewItem) -> bool:
+def _has_times(one: NewItem) -> bool:
     return any(time is not None for time in (one.created_at, one.updated_at, one.expires_at))
 
 
@@ -1178,17 +1202,17 @@ def _times(row: Row, one: NewItem) -> dict[str, Any]:
     }
 
 
-def _whose(one: NewItem) -> str:
+def _batch_note(one: NewItem) -> str:
     return f"of the batch's item {one.key!r} in {one.namespace!r}; nothing was written"
 
 
-def _life_from(now: datetime, row: Any) -> dict[str, Any]:
+def _extension_binds(now: datetime, row: Any) -> dict[str, Any]:
     return {
         "k_namespace": row.namespace,
         "k_key": row.key,
         "p_version": row.version,
         "p_lifetime": row.lifetime,
-        "p_expires_at": end_of_life(now, row.lifetime, row.key),
+        "p_expires_at": expiry_time(now, row.lifetime, row.key),
     }
 
 
@@ -1196,13 +1220,13 @@ def _is_alive(expires_at: datetime | None, now: datetime) -> bool:
     return expires_at is None or expires_at > now
 
 
-def _names(fields: Iterable[str]) -> list[str]:
+def _check_field_names(fields: Iterable[str]) -> list[str]:
     given = check_list(fields, "index_metadata")
     return [check_name(field, "a field of index_metadata") for field in given]
 
 
-def _weight(value: Any) -> int:
-    """A guess of how long a value takes to encode, in bytes of a state."""
+def _encoding_size(value: Any) -> int:
+    """Estimate how long a value takes to encode, in bytes of a state."""
     if isinstance(value, (str, bytes)):
         return len(value)
     return OFF_LOOP_BYTES if is_heavy([value]) else 0

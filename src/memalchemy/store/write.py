@@ -1,4 +1,4 @@
-"""What changes items: one program for a put, one for a removal, and the statements they are of."""
+"""Write items: a program for each way to put, change or delete them, and their statements."""
 
 from __future__ import annotations
 
@@ -46,32 +46,34 @@ from memalchemy.search.scope import (
 )
 from memalchemy.statements import Program, statement
 
-_CHANGING = (
+_ITEM_COLUMNS = (
     "meta", "codec", "checksum", "search_text", "field_terms", "updated_at", "expires_at",
     "lifetime", "value",
 )  # fmt: skip
-_OF_ALL = ("tenant", "codec", "updated_at")
-"""What the items of a batch have in common."""
-_OF_A_VECTOR = ("dimensions", "change", "vector")
+_SHARED_COLUMNS = ("tenant", "codec", "updated_at")
+"""The columns that are the same in all items of a batch."""
+_VECTOR_COLUMNS = ("dimensions", "change", "vector")
 EXPECTED = ("any", "none", "version", "item")
-"""What must be there before a put: anything, nothing alive, an item at ``p_expected``, or the one
-that was also made at ``p_born``: another of its key begins again at version 1.
+"""The state in which an item must be before a put.
+
+Any; not existing; at version ``p_expected``; or also created at ``p_born``, because another item of
+the same key begins again at version 1.
 """
 Expected = int | StoreItem | Unset | None
-"""The same as a caller says it: `UNSET`, ``None``, a version, or an item that was read."""
+"""The same as an argument: `UNSET`, ``None``, a version, or an item that was read."""
 
 
 Row = Mapping[str, Any]
-"""What a put of an item binds: its key, and all that it holds."""
+"""The values that a put of an item binds."""
 
 
 def place_of(row: Row) -> Place:
-    """Where a row is put."""
+    """Return the encoded namespace and the key of a row."""
     return row["k_namespace"], row["k_key"]
 
 
 class VectorRow(NamedTuple):
-    """One vector of an item."""
+    """Vector of an item."""
 
     field: str
     model: str
@@ -85,29 +87,30 @@ def _bind(name: str) -> Any:
     return bindparam(f"{prefix}_{name}", type_=ITEMS.c[name].type)
 
 
-def _changed(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
-    """What a put makes of an item that is there; one that has expired starts anew."""
+def _update_values(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
+    """Return the columns that a put changes in an existing item; an expired one starts anew."""
     live = live_item()
-    return {name: given(name) for name in _CHANGING} | {
+    return {name: given(name) for name in _ITEM_COLUMNS} | {
         "version": case((live, ITEMS.c.version + 1), else_=literal_column("1")),
         "created_at": case((live, ITEMS.c.created_at), else_=given("updated_at")),
     }
 
 
-def _new(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
-    """What a put makes where no item is."""
-    return {name: given(name) for name in (*ITEM_KEY, *_CHANGING)} | {
+def _insert_values(given: Callable[[str], Any] = _bind) -> dict[str, Any]:
+    """Return the columns of a new item."""
+    return {name: given(name) for name in (*ITEM_KEY, *_ITEM_COLUMNS)} | {
         "version": literal_column("1", Integer),
         "created_at": given("updated_at"),
     }
 
 
-def _dropped(*more: ColumnElement[bool]) -> Delete:
-    """An item's vectors go."""
+def _delete_vectors(*more: ColumnElement[bool]) -> Delete:
+    """Delete an item's vectors."""
     return delete(EMBEDDINGS).where(of_item(EMBEDDINGS), *more)
 
 
-def _as_expected(expected: str) -> list[ColumnElement[bool]]:
+def _conditions_on_item(expected: str) -> list[ColumnElement[bool]]:
+    """Return one of `EXPECTED` as SQL."""
     if expected in ("version", "item"):
         version = bindparam("p_expected", type_=ITEMS.c.version.type)
         born = ITEMS.c.created_at == bindparam("p_born", type_=ITEMS.c.created_at.type)
@@ -116,144 +119,152 @@ def _as_expected(expected: str) -> list[ColumnElement[bool]]:
     return [not_(live_item())] if expected == "none" else []
 
 
-def _change(expected: str) -> Any:
-    changing = update(ITEMS).where(of_item(ITEMS), *_as_expected(expected)).values(_changed())
+def _update_item(expected: str) -> Any:
+    changing = (
+        update(ITEMS).where(of_item(ITEMS), *_conditions_on_item(expected)).values(_update_values())
+    )
     return changing.returning(ITEMS.c.version)
 
 
-def _put(d: Dialect, expected: str) -> Any:
+def _put_item(dialect: Dialect, expected: str) -> Any:
     if expected in ("version", "item"):
-        return _change(expected)
-    where = and_(*_as_expected(expected)) if expected == "none" else None
-    return d.statements.upsert(ITEMS, _new(), ITEM_KEY, _changed(), where=where).returning(
-        ITEMS.c.version
+        return _update_item(expected)
+    where = and_(*_conditions_on_item(expected)) if expected == "none" else None
+    return dialect.statements.upsert(
+        ITEMS, _insert_values(), ITEM_KEY, _update_values(), where=where
+    ).returning(ITEMS.c.version)
+
+
+@statement(expected=EXPECTED)
+def put_item(dialect: Dialect, expected: str) -> Executable | None:
+    """Write an item, and return its version; no row if it is not as expected."""
+    return (
+        _put_item(dialect, expected) if dialect.upserts or expected in ("version", "item") else None
     )
 
 
 @statement(expected=EXPECTED)
-def put_item(d: Dialect, expected: str) -> Executable | None:
-    """Write an item, and return its version; no row if it is not as expected."""
-    return _put(d, expected) if d.upserts or expected in ("version", "item") else None
-
-
-@statement(expected=EXPECTED)
-def put_alone(d: Dialect, expected: str) -> Executable | None:
-    """A whole put of an item without vectors, in one statement: those that it had go."""
-    if not d.single_statement_save:
+def put_item_without_vectors(dialect: Dialect, expected: str) -> Executable | None:
+    """Write an item and delete its vectors, in one statement."""
+    if not dialect.single_statement_save:
         return None
-    item = _put(d, expected).cte("item")
-    gone = _dropped(select(item.c.version).exists()).cte("gone")
+    item = _put_item(dialect, expected).cte("item")
+    gone = _delete_vectors(select(item.c.version).exists()).cte("gone")
     return select(item.c.version).add_cte(gone)
 
 
 @statement(expected=("any", "none"))
-def change_item(d: Dialect, expected: str) -> Executable | None:
-    """`put_item` without an upsert, first half: the item is there."""
-    return None if d.upserts else _change(expected)
+def update_item(dialect: Dialect, expected: str) -> Executable | None:
+    """Update an existing item: the first half of `put_item` without an upsert."""
+    return None if dialect.upserts else _update_item(expected)
 
 
 @statement()
-def new_item(d: Dialect) -> Executable | None:
-    """`put_item` without an upsert, second half: it is not."""
-    return None if d.upserts else insert(ITEMS).values(_new())
+def insert_item(dialect: Dialect) -> Executable | None:
+    """Insert a new item: the second half of `put_item` without an upsert."""
+    return None if dialect.upserts else insert(ITEMS).values(_insert_values())
 
 
 @statement()
-def drop_vectors(d: Dialect) -> Executable:
-    """Remove an item's vectors."""
-    return _dropped()
+def delete_vectors(dialect: Dialect) -> Executable:
+    """Delete an item's vectors."""
+    return _delete_vectors()
 
 
 @statement()
-def drop_other_vectors(d: Dialect) -> Executable | None:
-    """Remove an item's vectors but those that ``p_kept`` lists, which are written anew."""
-    if not d.upserts:
+def delete_other_vectors(dialect: Dialect) -> Executable | None:
+    """Delete an item's vectors except those that ``p_kept`` lists, which are written anew."""
+    if not dialect.upserts:
         return None
-    kept = d.statements.rows_from_list("p_kept", ("field", "model", "part"))
+    kept = dialect.statements.rows_from_list("p_kept", ("field", "model", "part"))
     same = [EMBEDDINGS.c[name] == kept.c[name] for name in ("field", "model")]
     part = cast(EMBEDDINGS.c.part, Text) == kept.c.part
     stays: Select[Any] = select(literal_column("1")).select_from(kept).where(*same, part)
-    return _dropped(~stays.exists())
+    return _delete_vectors(~stays.exists())
 
 
 @statement()
-def lock_item(d: Dialect) -> Executable:
+def lock_item(dialect: Dialect) -> Executable:
     """Lock an item, and return its version."""
-    return d.statements.lock(ITEMS, and_(of_item(ITEMS), live_item()), [ITEMS.c.version])
+    return dialect.statements.lock(ITEMS, and_(of_item(ITEMS), live_item()), [ITEMS.c.version])
 
 
 @statement()
-def drop_vectors_of_model(d: Dialect) -> Executable:
-    """Remove an item's vectors of one model."""
-    return _dropped(EMBEDDINGS.c.model == bindparam("p_model", type_=EMBEDDINGS.c.model.type))
+def delete_vectors_of_model(dialect: Dialect) -> Executable:
+    """Delete an item's vectors of one model."""
+    return _delete_vectors(
+        EMBEDDINGS.c.model == bindparam("p_model", type_=EMBEDDINGS.c.model.type)
+    )
 
 
 @statement(native=(True, False))
-def put_vector(d: Dialect, native: bool) -> Executable | None:
+def put_vector(dialect: Dialect, native: bool) -> Executable | None:
     """Write a vector of an item, into a column of the database's own type or of bytes."""
-    if not native and not d.vectors.may_be_bytes:
+    if not native and not dialect.vectors.may_be_bytes:
         return None
     names = ("field", "model", "part", "dimensions", "change")
     values: dict[str, Any] = {
         name: bindparam(f"p_{name}", type_=EMBEDDINGS.c[name].type) for name in names
     }
     values |= {name: _bind(name) for name in ITEM_KEY}
-    values["vector"] = d.vectors.bind("p_vector", native)
-    if not d.upserts:  # they were dropped before
+    values["vector"] = dialect.vectors.bind("p_vector", native)
+    if not dialect.upserts:  # they were dropped before
         return insert(EMBEDDINGS).values(values)
-    changed = {name: d.statements.excluded(EMBEDDINGS, name) for name in _OF_A_VECTOR}
-    return d.statements.upsert(EMBEDDINGS, values, (*ITEM_KEY, "field", "model", "part"), changed)
+    changed = {name: dialect.statements.excluded(EMBEDDINGS, name) for name in _VECTOR_COLUMNS}
+    return dialect.statements.upsert(
+        EMBEDDINGS, values, (*ITEM_KEY, "field", "model", "part"), changed
+    )
 
 
-def _of_each() -> dict[str, Any]:
-    names = (*ITEM_KEY, *_CHANGING)
-    return {name: ITEMS.c[name].type for name in names if name not in _OF_ALL}
+def _row_values() -> dict[str, Any]:
+    names = (*ITEM_KEY, *_ITEM_COLUMNS)
+    return {name: ITEMS.c[name].type for name in names if name not in _SHARED_COLUMNS}
 
 
 @statement()
-def put_items(d: Dialect) -> Executable | None:
-    """Write items of one tenant and moment, whatever was there; their versions by their keys."""
-    if not d.statements.has_arrays:
+def put_items(dialect: Dialect) -> Executable | None:
+    """Write items of one tenant and time, whatever exists; return their versions by key."""
+    if not dialect.statements.has_arrays:
         return None
-    rows = d.statements.rows_from_arrays("i", _of_each())
-    new = _new(lambda name: _bind(name) if name in _OF_ALL else rows.c[name])
-    changed = _changed(partial(d.statements.excluded, ITEMS))
+    rows = dialect.statements.rows_from_arrays("i", _row_values())
+    new = _insert_values(lambda name: _bind(name) if name in _SHARED_COLUMNS else rows.c[name])
+    changed = _update_values(partial(dialect.statements.excluded, ITEMS))
     source = select(*(column.label(name) for name, column in new.items())).select_from(rows)
-    put = d.statements.upsert(ITEMS, new, ITEM_KEY, changed, source=source)
+    put = dialect.statements.upsert(ITEMS, new, ITEM_KEY, changed, source=source)
     return put.returning(ITEMS.c.namespace, ITEMS.c.key, ITEMS.c.version)
 
 
 @statement()
-def drop_vectors_of(d: Dialect) -> Executable:
-    """Remove the vectors of the items that ``p_keys`` lists, of one tenant."""
+def delete_vectors_of_items(dialect: Dialect) -> Executable:
+    """Delete the vectors of the items that ``p_keys`` lists, of one tenant."""
     tenant = EMBEDDINGS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-    return delete(EMBEDDINGS).where(tenant, is_listed(d, EMBEDDINGS))
+    return delete(EMBEDDINGS).where(tenant, is_listed(dialect, EMBEDDINGS))
 
 
 @statement(expected=("any", "version", "item"))
-def remove_item(d: Dialect, expected: str) -> Executable:
-    """Remove an item with its vectors, if it is as expected; until when it would have lived."""
-    gone = delete(ITEMS).where(of_item(ITEMS), *_as_expected(expected))
+def delete_item(dialect: Dialect, expected: str) -> Executable:
+    """Delete an item with its vectors, if it is as expected; return when it would have expired."""
+    gone = delete(ITEMS).where(of_item(ITEMS), *_conditions_on_item(expected))
     # No condition: what SQLite 3.40 returns of a deleted row's IS NULL is wrong.
     return gone.returning(ITEMS.c.expires_at)
 
 
 @statement()
-def remove_items(d: Dialect) -> Executable:
-    """Remove the live items that ``p_keys`` lists, of one tenant, with their vectors."""
+def delete_items(dialect: Dialect) -> Executable:
+    """Delete the live items that ``p_keys`` lists, of one tenant, with their vectors."""
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
-    return delete(ITEMS).where(tenant, is_listed(d, ITEMS), live_item())
+    return delete(ITEMS).where(tenant, is_listed(dialect, ITEMS), live_item())
 
 
 @statement(below=(False, True))
-def clear_items(d: Dialect, below: bool) -> Executable:
-    """Remove all items of a namespace."""
+def clear_items(dialect: Dialect, below: bool) -> Executable:
+    """Delete all items of a namespace."""
     return delete(ITEMS).where(in_scope(ITEMS, below))
 
 
 @statement()
-def prolong_item(d: Dialect) -> Executable:
-    """Let an item live for its lifetime from now; binds ``p_expires_at`` and what it was."""
+def extend_lifetime(dialect: Dialect) -> Executable:
+    """Move the expiry of an item to ``p_expires_at`` if its version and lifetime are as read."""
     was = ITEMS.c.version == bindparam("p_version", type_=ITEMS.c.version.type)
     lifetime = ITEMS.c.lifetime == _bind("lifetime")
     later = ITEMS.c.expires_at < _bind("expires_at")
@@ -264,8 +275,8 @@ def prolong_item(d: Dialect) -> Executable:
     )
 
 
-def as_expected(expected: Expected) -> tuple[str, dict[str, Any]]:
-    """The variant of `EXPECTED`, and what it binds."""
+def expectation(expected: Expected) -> tuple[str, dict[str, Any]]:
+    """Return the variant of `EXPECTED` for an expected version, and its binds."""
     if isinstance(expected, StoreItem):
         return "item", {"p_expected": expected.version, "p_born": expected.created_at}
     which = "any" if expected is UNSET else "none" if expected is None else "version"
@@ -276,46 +287,43 @@ def as_expected(expected: Expected) -> tuple[str, dict[str, Any]]:
 
 
 @statement()
-def date_item(d: Dialect) -> Executable:
-    """Give an item that was just written the times it had elsewhere, as far as they are given."""
+def set_item_times(dialect: Dialect) -> Executable:
+    """Set the times of an item that was just written, as far as they are given."""
     names = ("created_at", "updated_at", "expires_at")
     times = {name: func.coalesce(_bind(name), ITEMS.c[name]) for name in names}
     return update(ITEMS).where(of_item(ITEMS)).values(times)
 
 
 def put(
-    d: Dialect, row: Row, vectors: Sequence[VectorRow], native: bool, expected: Expected
+    dialect: Dialect, row: Row, vectors: Sequence[VectorRow], native: bool, expected: Expected
 ) -> Program[int | None]:
-    """Write an item with its vectors; its version, or ``None`` if it is not as expected.
-
-    Nothing was changed then.
-    """
-    which, binds = as_expected(expected)
+    """Write an item with its vectors; return its version, or ``None`` if it is not as expected."""
+    which, binds = expectation(expected)
     values = dict(row) | binds
-    if d.single_statement_save and not vectors:
-        rows = yield put_alone(d, expected=which), values
+    if dialect.single_statement_save and not vectors:
+        rows = yield put_item_without_vectors(dialect, expected=which), values
         return rows[0].version if rows else None
-    version = yield from _put_program(d, values, which)
+    version = yield from _put_program(dialect, values, which)
     if version is None:
         return None
     if vectors:
-        change = yield from _make_room(d, values, vectors, {})
-        yield from _put_vectors(d, values, vectors, change, native)
+        change = yield from _delete_replaced_vectors(dialect, values, vectors, {})
+        yield from _put_vectors(dialect, values, vectors, change, native)
     else:
-        yield drop_vectors(d), _key_of(values)
+        yield delete_vectors(dialect), _key_of(values)
     return version
 
 
-def _put_program(d: Dialect, values: Row, which: str) -> Program[int | None]:
-    if d.upserts or which in ("version", "item"):
-        rows = yield put_item(d, expected=which), values
+def _put_program(dialect: Dialect, values: Row, which: str) -> Program[int | None]:
+    if dialect.upserts or which in ("version", "item"):
+        rows = yield put_item(dialect, expected=which), values
         return rows[0].version if rows else None
     for _ in range(2):
-        rows = yield change_item(d, expected=which), values
+        rows = yield update_item(dialect, expected=which), values
         if rows:
             return int(rows[0].version)
         try:
-            yield new_item(d), values
+            yield insert_item(dialect), values
         except UniqueViolation:
             continue  # somebody else made it, or it is not as expected: look again
         return 1
@@ -323,24 +331,22 @@ def _put_program(d: Dialect, values: Row, which: str) -> Program[int | None]:
 
 
 def add_vectors(
-    d: Dialect, item: Row, vectors: Sequence[VectorRow], native: bool, expected: int | Unset
+    dialect: Dialect, item: Row, vectors: Sequence[VectorRow], native: bool, expected: int | Unset
 ) -> Program[int | None]:
-    """Give an item vectors of one model, in place of those of that model alone.
-
-    Returns its version, and changes nothing if it is not the *expected*; ``None`` if it is not
-    there. It is locked: a value that is written meanwhile comes after, and without them.
-    """
-    rows = yield lock_item(d), item
+    """Replace an item's vectors of one model; those of other models stay."""
+    rows = yield lock_item(dialect), item
     if not rows:
         return None
     version = int(rows[0].version)
     if expected is not UNSET and version != expected:
         return version
-    yield drop_vectors_of_model(d), _key_of(item) | {"p_model": vectors[0].model}
+    yield delete_vectors_of_model(dialect), _key_of(item) | {"p_model": vectors[0].model}
     change = 0
-    if d.vectors.counts_changes:
-        change = yield from count_change(d, item["k_tenant"], item["k_namespace"], item["p_now"])
-    yield from _put_vectors(d, item, vectors, change, native)
+    if dialect.vectors.counts_changes:
+        change = yield from count_change(
+            dialect, item["k_tenant"], item["k_namespace"], item["p_now"]
+        )
+    yield from _put_vectors(dialect, item, vectors, change, native)
     return version
 
 
@@ -352,25 +358,27 @@ BYTES_AT_ONCE = 16 * 1024 * 1024
 """Of values and words that one statement writes, unless a single item has more."""
 
 
-def put_all(d: Dialect, items: Sequence[Written], native: bool) -> Program[dict[Place, int]]:
-    """Write items of one tenant and moment, no two of one key; their versions by their places."""
+def put_batch(
+    dialect: Dialect, items: Sequence[Written], native: bool
+) -> Program[dict[Place, int]]:
+    """Write items of one tenant and time, no two of one key; return their versions by place."""
     # In one order in every process: two batches that want the same rows do not block each other.
     ordered = sorted(items, key=lambda one: place_of(one[0]))
     versions: dict[Place, int] = {}
     changes: dict[str, int] = {}
-    for some in _portions(ordered):
-        if d.statements.has_arrays:
-            versions |= yield from _put_arrays(d, [row for row, _ in some])
+    for some in _batches(ordered):
+        if dialect.statements.has_arrays:
+            versions |= yield from _put_as_arrays(dialect, [row for row, _ in some])
         else:
             for row, _ in some:
-                version = yield from _put_program(d, row, "any")
+                version = yield from _put_program(dialect, row, "any")
                 assert version is not None
                 versions[place_of(row)] = version
-        yield from _replace_all(d, some, native, changes)
+        yield from _replace_all(dialect, some, native, changes)
     return versions
 
 
-def _portions(items: Sequence[Written]) -> Iterator[Sequence[Written]]:
+def _batches(items: Sequence[Written]) -> Iterator[Sequence[Written]]:
     start = size = 0
     for end, (row, _) in enumerate(items):
         more = len(row["p_value"]) + len(row["p_search_text"] or "")
@@ -381,53 +389,53 @@ def _portions(items: Sequence[Written]) -> Iterator[Sequence[Written]]:
     yield items[start:]
 
 
-def _put_arrays(d: Dialect, items: Sequence[Row]) -> Program[dict[Place, int]]:
-    types = _of_each()
+def _put_as_arrays(dialect: Dialect, items: Sequence[Row]) -> Program[dict[Place, int]]:
+    types = _row_values()
     spelt = {name: f"{'k' if name in ITEM_KEY else 'p'}_{name}" for name in types}
     lists = {name: [row[key] for row in items] for name, key in spelt.items()}
     shared = {name: items[0][name] for name in ("k_tenant", "p_codec", "p_updated_at", "p_now")}
-    rows = yield put_items(d), shared | d.statements.array_binds("i", types, lists)
+    rows = yield put_items(dialect), shared | dialect.statements.array_binds("i", types, lists)
     return {(row.namespace, row.key): int(row.version) for row in rows}
 
 
 def _replace_all(
-    d: Dialect, items: Sequence[Written], native: bool, changes: dict[str, int]
+    dialect: Dialect, items: Sequence[Written], native: bool, changes: dict[str, int]
 ) -> Program[None]:
-    """Give items their vectors. *changes* has the number of the change of each namespace so far."""
+    """Replace the vectors of items; *changes* has the last change of each namespace so far."""
     bare = [row for row, vectors in items if not vectors]
-    for listed in key_lists(d, map(place_of, bare)):
-        yield drop_vectors_of(d), {"k_tenant": bare[0]["k_tenant"]} | listed
+    for listed in key_lists(dialect, map(place_of, bare)):
+        yield delete_vectors_of_items(dialect), {"k_tenant": bare[0]["k_tenant"]} | listed
     written = []
     for row, vectors in items:
         if vectors:
-            change = yield from _make_room(d, row, vectors, changes)
-            written += [_vector_binds(d, row, one, change, native) for one in vectors]
+            change = yield from _delete_replaced_vectors(dialect, row, vectors, changes)
+            written += [_vector_binds(dialect, row, one, change, native) for one in vectors]
     if written:
-        yield put_vector(d, native=native), written
+        yield put_vector(dialect, native=native), written
 
 
 def _put_vectors(
-    d: Dialect, item: Row, vectors: Sequence[VectorRow], change: int, native: bool
+    dialect: Dialect, item: Row, vectors: Sequence[VectorRow], change: int, native: bool
 ) -> Program[None]:
     # One by one: a list of a few takes SQLite longer.
     for one in vectors:
-        yield put_vector(d, native=native), _vector_binds(d, item, one, change, native)
+        yield put_vector(dialect, native=native), _vector_binds(dialect, item, one, change, native)
 
 
-def _make_room(
-    d: Dialect, item: Row, vectors: Sequence[VectorRow], changes: dict[str, int]
+def _delete_replaced_vectors(
+    dialect: Dialect, item: Row, vectors: Sequence[VectorRow], changes: dict[str, int]
 ) -> Program[int]:
-    """Remove the vectors that an item had and will not have; the number of the change."""
-    if d.upserts:
+    """Delete the vectors that an item had and will not have; return the number of the change."""
+    if dialect.upserts:
         # What is written over does not go: caches are spared looking for what is gone.
         kept = [[encode_id(one.field), encode_id(one.model), str(one.part)] for one in vectors]
-        yield drop_other_vectors(d), _key_of(item) | {"p_kept": orjson.dumps(kept).decode()}
+        yield delete_other_vectors(dialect), _key_of(item) | {"p_kept": orjson.dumps(kept).decode()}
     else:
-        yield drop_vectors(d), _key_of(item)
+        yield delete_vectors(dialect), _key_of(item)
     path = item["k_namespace"]
-    if path not in changes and d.vectors.counts_changes:
+    if path not in changes and dialect.vectors.counts_changes:
         place = item["k_tenant"], path, item["p_updated_at"]
-        changes[path] = yield from count_change(d, *place, removes=False)
+        changes[path] = yield from count_change(dialect, *place, removes=False)
     return changes.get(path, 0)
 
 
@@ -436,7 +444,7 @@ def _key_of(item: Row) -> dict[str, Any]:
 
 
 def _vector_binds(
-    d: Dialect, item: Row, one: VectorRow, change: int, native: bool
+    dialect: Dialect, item: Row, one: VectorRow, change: int, native: bool
 ) -> dict[str, Any]:
     return _key_of(item) | {
         "p_field": one.field,
@@ -444,5 +452,5 @@ def _vector_binds(
         "p_part": one.part,
         "p_dimensions": len(one.vector),
         "p_change": change,
-        "p_vector": d.vectors.bind_value(to_bytes(one.vector), native),
+        "p_vector": dialect.vectors.bind_value(to_bytes(one.vector), native),
     }

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from memalchemy.checkpoints.retention import Watch
+from memalchemy.checkpoints.retention import ProgressCallback
 from memalchemy.codec.encryption import Keyring
 from memalchemy.collections.key_value import KeyValueEntry
 from memalchemy.collections.vector_store import MemoryResult
@@ -90,14 +90,17 @@ __all__ = [
 ]
 
 class Database:
-    """A database that holds an agent's memory.
+    """Database that holds an agent's memory.
+
+        with Database("sqlite:///agent.db") as db:
+            Checkpointer(db).save({"messages": []}, "thread-1")
 
     Args:
         url: ``sqlite:///agent.db``, ``sqlite://`` (in memory), ``postgresql://…``, ``oracle://…``,
             or an `AsyncEngine` of the host's, which stays the host's to dispose.
         read_url: a read replica of the database at *url*, as a URL or an `AsyncEngine`; PostgreSQL
             and Oracle. Listings, search and statistics are read from it; see below.
-        tenant: whose memory this is; every row carries it, and no operation crosses it.
+        tenant: the owner of the data; every row carries it, and no operation crosses it.
         schema: the schema that holds the tables (PostgreSQL, Oracle).
         migrate: ``"auto"`` brings a SQLite file to this release's schema on first use and only
             checks a server's; ``"check"`` only ever checks; ``"off"`` does neither. A SQLite
@@ -162,16 +165,16 @@ class Database:
         force: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
-        """Write a copy of a whole SQLite database, all tenants, into *file*; its size in bytes.
+        """Copy a whole SQLite database, all tenants, into *file*; return its size in bytes.
 
         The copy is the database as of the moment of the call, while any process goes on writing. It
         is checked, it is on disk when this returns, and it appears under its name only when it is
-        complete: a failed or killed backup leaves what was there before. The schema is not looked
-        at, so this also goes before an upgrade. *progress* is called with the pages that are done
-        and those there are, in the event loop.
+        complete: a failed or killed backup leaves an existing file as it was. The schema is not
+        looked at, so a backup is possible before an upgrade. *progress* is called with the number
+        of pages done and of all, in the event loop.
 
         Raises:
-            Conflict: *file* is there, and not *force*; or it is open in another program.
+            Conflict: *file* exists, and not *force*; or it is open in another program.
             CapabilityMissing: not SQLite; the message is the command to run instead.
             Corrupt: the copy does not pass SQLite's own check; it was removed.
             OSError: *file* cannot be written.
@@ -205,7 +208,7 @@ class Database:
         """
 
     def current(self) -> str | None:
-        """The schema revision of the database; ``None`` without one. Reads only."""
+        """Return the schema revision of the database; ``None`` without one. Reads only."""
 
     @property
     def dialect(self) -> Dialect:
@@ -213,46 +216,44 @@ class Database:
 
     @property
     def file_bytes(self) -> int | None:
-        """What a SQLite file takes, with its write-ahead log; ``None`` if this is not a file."""
+        """Size of a SQLite file with its write-ahead log; ``None`` if this is not a file."""
 
     def for_scope(self) -> Database:
-        """The same engine and pool, and the tenant of the `memalchemy.tenant_scope` around this.
+        """Return this database for the tenant of the `memalchemy.tenant_scope` around this call.
 
-        It is looked up here, once: what is made of the result stays that tenant's.
+        The tenant is looked up once, here: objects that are made with the result keep it.
 
         Raises:
             LookupError: there is no such scope.
         """
 
     def for_tenant(self, tenant: str) -> Database:
-        """The same engine and pool, another tenant."""
+        """Return this database for another tenant, with the same engine and pool."""
 
     def forget_known_keys(self) -> None:
-        """Read again, at the next write, which keys a tenant is written with."""
+        """Read the registered keys of a tenant again at the next write."""
 
     def health(self) -> dict[str, Any]:
-        """Reachability, server version, schema revision and pool use; raises if unreachable.
+        """Return reachability, server version, schema revision and pool use; raise if unreachable.
 
-        With a replica, the same of it under ``replica``, with ``usable`` and ``error``: a replica
-        that is away does not raise.
+        With a replica, its own are under ``replica``, with ``usable`` and ``error``: a replica that
+        is unreachable does not raise.
         """
 
     @property
     def holds_writer(self) -> bool:
-        """Whether an open transaction of the running task holds SQLite's only writer.
+        """True while an open transaction of the running task holds SQLite's only writer.
 
         Every other write of the process waits for its end, so the task must wait for none.
         """
 
     @property
     def identity(self) -> object:
-        """What caches key by: the same for every tenant of one `Database`, and another for what is
-        read from a replica.
-        """
+        """Key for caches: the same for all tenants of a `Database`; a replica's is another."""
 
     @property
     def keyring(self) -> Keyring:
-        """What seals and opens payloads; without *keys* it leaves them as they are."""
+        """Keys that encrypt and decrypt payloads; without *keys* payloads stay as they are."""
 
     def migrate(self, *, revision: str = "head") -> list[str]:
         """Bring the schema to *revision*, under a lock; return the revisions that were applied.
@@ -262,20 +263,20 @@ class Database:
         """
 
     def primary(self) -> Database:
-        """The same database, with every read on the primary: it reads its own writes."""
+        """Return this database with every read on the primary: it reads its own writes."""
 
     @property
     def read_only(self) -> bool:
-        """Whether it refuses every write, as `replica` gives it."""
+        """True of a `replica`, which refuses every write."""
 
     def replica(self, *, fallback: bool = True) -> Database:
-        """The same database, read only: every read from the replica, states too, however old.
+        """Return this database read-only: every read is from the replica, however old its data.
 
-        What was saved before may be missing from it. Writes, migrations and transactions are
-        refused with `CapabilityMissing`. With ``fallback=False`` a replica that is away is an
-        error: `DatabaseUnreachable`, or `SchemaOutdated` while it has not got the primary's schema
-        yet; otherwise the primary answers. Without a *read_url* it reads from the database itself,
-        so that code can be the same where there is no replica.
+        Recent writes may be missing from it. Writes, migrations and transactions are refused with
+        `CapabilityMissing`. With ``fallback=False`` an unreachable replica is an error:
+        `DatabaseUnreachable`, or `SchemaOutdated` while it does not have the primary's schema yet;
+        otherwise the primary answers. Without a *read_url* it reads from the database itself, so
+        that code can be the same where there is no replica.
         """
 
     def run(
@@ -317,39 +318,45 @@ class Database:
         """The schema that holds the tables; ``None`` is the connection's default."""
 
     def snapshot(self) -> Any:
-        """``with db.snapshot() as then``: reads that all see one moment, the first one's.
+        """Open a view of one moment, that of its first read: ``with db.snapshot() as then``.
 
         *then* is a `Connection`; pass it as ``connection=then``, to reads only. Writers go on
         meanwhile, and what they write is not seen; on a database in memory they wait.
         """
 
     def transaction(self) -> AbstractContextManager[Transaction]:
-        """``with db.transaction() as tx``: one transaction over several features.
+        """Open one transaction over several features: ``with db.transaction() as tx``.
 
         *tx* is a `Transaction`; pass it as ``connection=tx``. Commits at the end of the block,
         rolls back on an exception. On SQLite other writers of this process wait meanwhile.
         """
 
 class Checkpointer:
-    """Keep every state that an agent saves, and give any of them back.
+    """Store every state that an agent saves, with history, branches, search and retention.
 
     A thread's checkpoints are ordered by the position they were saved at, never by a clock. Each
     save is whole or absent. A plain save appends to the newest checkpoint and never conflicts.
 
+        checkpointer = Checkpointer(db, retention=Retention(keep_last=50))
+        checkpointer.save({"messages": [], "step": 1}, "thread-1")
+        state = checkpointer.load("thread-1")
+
     Args:
-        db: where to keep them.
+        db: the database.
         namespace: keeps several uses of one thread id apart; deleting a thread deletes them all.
-        state_type: what `load` builds: a pydantic model, or a class with ``from_checkpoint``;
-            without it, `load` returns the stored mapping.
-        index_text: make what each step adds findable with `search`; of an encrypted database, if
-            it may hold readable words. Names of top-level keys: what it adds to these alone.
+        state_type: the class of what `load` returns: a pydantic model, or a class with
+            ``from_checkpoint``; without it, `load` returns the stored mapping.
+        index_text: let `search` find the text that each step adds; in an encrypted database only if
+            it may hold readable words. Names of top-level keys restrict it to these.
         retention: rules that every save keeps, without another round trip.
-        ttl: how long a thread lives after its last save, in seconds or as a timedelta.
-        max_chain_depth: saves between full snapshots, at most.
-        compression_level: zstd's, 1 to 19.
-        radix: how many saves in a row are each stored as what differs from the one before, 2 to 64.
-            With 2 a load reads the fewest rows, some eight; with 32 up to some forty, and a history
-            takes down to half of the bytes.
+        ttl: the lifetime of a thread after its last save, in seconds or as a timedelta.
+        max_chain_depth: the largest number of saves between full snapshots.
+        compression_level: zstd's, 1 to 19, for what is larger than 512 KB; what is smaller is
+            compressed up to four levels higher.
+        radix: the number of saves in a row that are each stored as the difference from the one
+            before, 2 to 64. A load of a long thread reads some 5 rows with 2, 7 with 4, and up to
+            40 with 32. A history takes a quarter more bytes with 2, and down to half of them with
+            32.
 
     Every method takes ``connection=``, a `Connection` or `Session` of the host: the work
     is then part of the host's transaction, sees its own writes, and is gone after a rollback.
@@ -372,14 +379,26 @@ class Checkpointer:
         ttl: Seconds | None = None,
         max_chain_depth: int = 1024,
         compression_level: int = 3,
-        radix: int = 2,
+        radix: int = 4,
     ) -> None: ...
+    def cached_values(
+        self,
+        thread_id: str,
+        checkpoint_id: str,
+        keys: Iterable[str],
+    ) -> dict[str, Any]:
+        """The values of *keys* in a checkpoint's state, as far as this process has them cached.
+
+        It does not ask the database. Only the newest checkpoint of a thread that this process has
+        saved or loaded is cached; of any other the result is empty.
+        """
+
     @property
     def capabilities(self) -> CheckpointerCapabilities:
-        """What it can do: everything, but `search` where no word may be stored readable."""
+        """Features of this checkpointer: all, but no `search` where no word may be readable."""
 
     def close(self) -> None:
-        """Nothing to do: connections are the database's. Part of the contract."""
+        """Do nothing: the connections are the database's. The contract has this method."""
 
     def copy_thread(
         self,
@@ -392,15 +411,16 @@ class Checkpointer:
     ) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
-        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's alone, and with *below* this one's and those under it.
+        All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
+        only the log of this namespace is copied, and with *below* those of this namespace and the
+        ones under it.
 
         Raises:
-            Conflict: the target holds something already; nothing was changed.
+            Conflict: the target is not empty; nothing was changed.
         """
 
     def count_threads(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
-        """How many threads with a checkpoint there are, whose ids match the glob."""
+        """Count the threads with a checkpoint whose ids match the glob."""
 
     def delete(
         self,
@@ -412,18 +432,20 @@ class Checkpointer:
         below: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
+        """Delete a checkpoint, or without an id the thread with all its logs.
 
-        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's, with its checkpoints and entries, and with *below* this one's and
-        those under it.
+        Returns whether it existed.
+
+        All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
+        only the log of this namespace is deleted, with its checkpoints and entries, and with
+        *below* those of this namespace and the ones under it.
 
         A checkpoint that another rests on (see `save`) is not deleted before that one.
 
-        A deleted checkpoint's state stays in the database, without a name, while others are stored
-        as differences from it; `rewrite` ends that. The words that it was found by go with it,
-        unless it is *superseded*, a mere step on the way to the next one of the thread: then that
-        one is found by them.
+        A deleted checkpoint's state stays in the database, with no id, while others are stored as
+        differences from it; `rewrite` ends that. A search for its words no longer finds anything,
+        unless it is *superseded*, a mere step on the way to the next one of the thread: then the
+        search finds that one.
 
         Raises:
             Conflict: another checkpoint rests on this one; nothing was deleted.
@@ -436,7 +458,9 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete some checkpoints with their writes, in one transaction; how many were there.
+        """Delete some checkpoints with their pending writes; return their number.
+
+        One transaction.
 
         Those that others rest on (see `Checkpointer.save`) stay.
         """
@@ -449,10 +473,10 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> Diff:
-        """What changed from checkpoint *a* to *b*, as JSON pointers.
+        """Return the difference between the states of checkpoints *a* and *b*, as JSON pointers.
 
         Raises:
-            NotFound: one of them is not there.
+            NotFound: one of the checkpoints does not exist.
         """
 
     def exists(
@@ -462,7 +486,7 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Whether the checkpoint is there; without an id, whether the thread has any."""
+        """Return whether the checkpoint exists; without an id, whether the thread has any."""
 
     def export(
         self,
@@ -473,14 +497,14 @@ class Checkpointer:
         all_namespaces: bool = True,
         connection: HostConnection | None = None,
     ) -> LazyIterator[dict[str, Any]]:
-        """Every checkpoint and entry that `forget` would erase, as a JSON object.
+        """Yield every checkpoint and entry that `forget` would erase, as a JSON object.
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
-        ``{"~b": base64}``. Without *all_namespaces* only what is in this one.
+        ``{"~b": base64}``. Without *all_namespaces* only those in this namespace.
 
         Raises:
-            ValueError: *tenant* is another than that of this database.
+            ValueError: *tenant* is not that of this database.
         """
 
     def export_files(
@@ -494,17 +518,18 @@ class Checkpointer:
         progress: Callable[[int], object] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Write what `export` gives into *directory*, one JSON file per checkpoint; how many.
+        """Write the records of `export` into *directory*, one JSON file each; return their number.
 
         Without a selector, everything of the database's tenant. Files are named after thread and
         checkpoint: ``THREAD/CHECKPOINT.json``, and ``THREAD/@NAMESPACE/CHECKPOINT.json`` in a
         namespace; an id that makes no good file name is followed by its SHA-256, so that no two
-        meet. The directory appears when all is in it. *progress* is called with the count so far.
+        collide. The directory appears when it is complete. *progress* is called with the number of
+        files so far.
 
         Raises:
-            Conflict: *directory* is there, and not empty.
-            OSError: it cannot be written.
-            ValueError: *tenant* is another than that of this database.
+            Conflict: *directory* exists and is not empty.
+            OSError: the files cannot be written.
+            ValueError: *tenant* is not that of this database.
         """
 
     def find_runs(
@@ -513,8 +538,9 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> dict[tuple[str, tuple[str, ...]], list[str]]:
-        """The checkpoints saved with one of *run_ids*, in this namespace and below it: their ids by
-        thread and namespace.
+        """Return the ids of the checkpoints saved with one of *run_ids*, by thread and namespace.
+
+        Those in this namespace and below it.
         """
 
     def forget(
@@ -525,23 +551,23 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Erase everything of the tenant, of a thread, or of every thread and item with *metadata*.
+        """Erase everything of the tenant, of a thread, or of all threads and items with *metadata*.
 
-        Exactly one of the three; *tenant* is that of this database, named so that nobody erases
-        all of it by leaving something away. All logs and namespaces, expired ones too, leaving no
-        tombstone, and no word of them in a text index. A thread has *metadata* if one of its
+        Give exactly one of the three; *tenant* must be that of this database, so that leaving an
+        argument away never erases everything. It erases all logs and namespaces, expired ones too,
+        and leaves no tombstone, and no word in a text index. A thread has *metadata* if one of its
         checkpoints has each of it, an item of a store if its own metadata has all; its vectors go
-        too. Returns how many checkpoints, entries and items went. `export` with the same argument
-        writes out the same checkpoints and entries.
+        too. Returns the number of erased checkpoints, entries and items. `export` with the same
+        argument writes out the same checkpoints and entries.
 
         In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
         write-ahead log neither; where that could not be done, because somebody was reading, a
         warning is logged that names the command to run. On a server the pages keep dead rows until
-        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are beyond it:
-        see docs/retention.md. Nothing of this is done for a host's *connection*.
+        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are out of
+        reach: see docs/retention.md. Nothing of this is done for a host's *connection*.
 
         Raises:
-            ValueError: *tenant* is another than that of this database.
+            ValueError: *tenant* is not that of this database.
         """
 
     def fork(
@@ -554,12 +580,12 @@ class Checkpointer:
     ) -> str:
         """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
 
-        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is
-        cut off to fit). The two share nothing afterwards.
+        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut
+        off to fit). The two share nothing afterwards.
 
         Raises:
-            NotFound: the checkpoint is not there.
-            Conflict: the new thread holds something already.
+            NotFound: the checkpoint does not exist.
+            Conflict: the new thread is not empty.
             ValueError: the new thread is the old one.
         """
 
@@ -570,9 +596,9 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> dict[str, Any] | None:
-        """What is known of a checkpoint without its state, the newest without an id.
+        """Return a checkpoint without its state, the newest without an id; ``None`` without one.
 
-        Keys: those of `CheckpointInfo`.
+        The keys are the fields of `CheckpointInfo`.
         """
 
     def get_storage_stats(
@@ -581,9 +607,12 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> dict[str, Any]:
-        """What a thread takes: total_checkpoints, total_size (bytes of every state whole),
-        compressed_size (bytes stored), compression_ratio (total_size over compressed_size, 1.0 if
-        there is nothing), full_checkpoints, delta_checkpoints.
+        """Return the number and sizes of a thread's checkpoints.
+
+        The keys are ``total_checkpoints``; ``total_size``, the bytes of every state whole;
+        ``compressed_size``, the bytes stored; ``compression_ratio``, ``total_size`` over
+        ``compressed_size``, or 1.0 of an empty thread; ``full_checkpoints`` and
+        ``delta_checkpoints``.
         """
 
     def get_writes(
@@ -593,7 +622,7 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[PendingWrite]:
-        """What was written for the step after a checkpoint, by (task_path, task_id, index)."""
+        """The pending writes for the step after a checkpoint, by (task_path, task_id, index)."""
 
     def history(
         self,
@@ -605,18 +634,18 @@ class Checkpointer:
         order: Literal["position", "id"] = "position",
         connection: HostConnection | None = None,
     ) -> LazyIterator[CheckpointInfo]:
-        """The thread's checkpoints, newest first; those older than checkpoint *before*, if given.
+        """Yield the thread's checkpoints, newest first; with *before*, only those older than it.
 
         Reads no payload, in pages of 500; a checkpoint deleted meanwhile may be missing.
 
         Args:
             order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
                 for hosts whose ids are in order of time; *before* may be any id then, and a
-                *thread_id* of ``None`` is all threads of the namespace.
-            below: in the namespaces under this one, too; in the order of ids only.
+                *thread_id* of ``None`` stands for all threads of the namespace.
+            below: include the namespaces under this one; in the order of ids only.
 
         Raises:
-            NotFound: in the order of positions, *before* is not there.
+            NotFound: in the order of positions, the checkpoint *before* does not exist.
         """
 
     def list_checkpoints(
@@ -626,7 +655,7 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """The ids of the thread's checkpoints, newest first, at most *limit*."""
+        """Return the ids of the thread's checkpoints, newest first, at most *limit*."""
 
     def list_logs(
         self,
@@ -637,11 +666,12 @@ class Checkpointer:
         below: bool = False,
         connection: HostConnection | None = None,
     ) -> list[LogInfo]:
-        """Logs with a checkpoint or an entry, most recently written first, and what each holds.
+        """Return logs with a checkpoint or an entry, most recently written first, at most *limit*.
 
-        Of all threads, those whose whole id matches a glob as in `list_threads`, or one thread. A
-        log is a thread in one namespace: this one's, with *below* also those under it. Under the
-        root lie all: those of frameworks, conversations, event logs.
+        Those of all threads, of threads whose whole id matches a glob as in `list_threads`, or of
+        one thread. A log is a thread in one namespace: this one's, with *below* also those under
+        it. The root has all logs below it: those of frameworks, conversations, event logs.
+        `LogInfo` has the counts and sizes of what a log holds.
         """
 
     def list_threads(
@@ -652,10 +682,10 @@ class Checkpointer:
         offset: int = 0,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """The ids of threads with a checkpoint, most recently written to first.
+        """Return the ids of threads with a checkpoint, most recently written first.
 
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``. *offset*
-        leaves out as many of the first; a thread that is saved meanwhile moves to the front.
+        skips as many of the first; a thread that is saved meanwhile moves to the front.
         """
 
     def list_with_metadata(
@@ -664,7 +694,7 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """The newest checkpoints over all threads, as `get_metadata`, newest first."""
+        """Return the newest checkpoints of all threads, newest first, as `get_metadata`."""
 
     def load(
         self,
@@ -673,14 +703,14 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> Any:
-        """The state of a checkpoint, the newest without an id; ``None`` if there is none.
+        """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
         One round trip. Every call builds new objects. It reads its own writes: not from a replica,
         unless the checkpointer is on ``db.replica()``.
 
         Raises:
-            Corrupt: what is stored does not match its checksum.
-            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
+            Corrupt: the stored state does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of the stored state.
         """
 
     def namespaces(
@@ -689,7 +719,7 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[tuple[str, ...]]:
-        """This namespace and those below it that the thread has a checkpoint in."""
+        """Return the namespaces, from this one on down, in which the thread has a checkpoint."""
 
     def prune(
         self,
@@ -700,21 +730,21 @@ class Checkpointer:
         older_than: Seconds | None = None,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watch | None = None,
+        progress: ProgressCallback | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete checkpoints that every given rule lets go (see `Retention`); how bulk_delete.
+        """Delete the checkpoints that no given rule keeps (see `Retention`); return their number.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
-        thread always stays, and so do states, without a name, that kept ones are built on.
+        thread always stays, and so do states that kept checkpoints are built on.
 
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
-        thread that somebody is saving into is passed over and tried again at the end, for some two
-        seconds; then it is left, and `Progress.busy` says so. One thread, by its name, is waited
-        for. Interrupted, run it again: it goes on where something is left.
+        thread that somebody is saving into is skipped and tried again at the end, for some two
+        seconds; then it is left, and `Progress.busy` says so. A single thread is waited for. An
+        interrupted prune is resumed by running it again.
 
         Args:
-            dry_run: count what would go, exactly, reading only.
+            dry_run: only count what would be deleted, exactly; nothing is written.
             progress: called after every batch.
         """
 
@@ -731,7 +761,9 @@ class Checkpointer:
         made_at: datetime | None = None,
         connection: HostConnection | None = None,
     ) -> None:
-        """Keep what a task wrote for the step after a checkpoint, which may be saved later.
+        """Store the pending writes of a task for the step after a checkpoint.
+
+        The checkpoint may be saved later.
 
         One round trip on PostgreSQL. The writes live as long as their checkpoint.
 
@@ -740,8 +772,9 @@ class Checkpointer:
             indexes: the place of each among the task's writes; 0, 1, …, if not given. Of writes in
                 the same place the first stays, unless a later call is to *overwrite*; in a place
                 below 0 the last.
-            made_at: when the checkpoint came to be. One from after the thread's deletion belongs to
-                its next life: the write is kept, and seen once a checkpoint has begun that.
+            made_at: the time at which the checkpoint was made. If it is after the thread's
+                deletion, the checkpoint belongs to the thread's next life: the write is stored, and
+                seen once a checkpoint has begun that life.
 
         Raises:
             NotSerialisable, TooLarge: a value cannot be stored; nothing was written.
@@ -757,23 +790,21 @@ class Checkpointer:
         data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """Checkpoints whose metadata has *value* under *key*, newest first, as `get_metadata`.
+        """Return checkpoints whose metadata has *value* under *key*, newest first.
 
-        Numbers compare as numbers and booleans as booleans. Any key; answered by an index, but on
-        Oracle, which has none over keys that are not known beforehand. With *data* each has its
+        Each is as `get_metadata` gives it.
+
+        Numbers compare as numbers and booleans as booleans. Any key works; an index answers, except
+        on Oracle, which has none over keys that are not known beforehand. With *data* each has its
         state under ``data``, as it is stored: one more read for each.
-        """
-
-    def remembered(self, thread_id: str, checkpoint_id: str, keys: Iterable[str]) -> dict[str, Any]:
-        """Those of *keys* that this process remembers of a checkpoint's state, without asking the
-        database: of the newest of a thread that it has saved or loaded, or of none.
         """
 
     def rewrite(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """Encode a thread's checkpoints anew, so that nothing of deleted states is left in them.
 
-        One transaction. Returns how many nameless states were dropped. What the database itself
-        keeps (free pages, write-ahead logs, backups) is beyond it.
+        One transaction. Returns the number of states that were dropped because no checkpoint has
+        them. What the database itself keeps (free pages, write-ahead logs, backups) is out of
+        reach.
         """
 
     def save(
@@ -837,15 +868,15 @@ class Checkpointer:
         data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """Checkpoints whose step added words of *query*, best first.
+        """Return checkpoints whose step added words of *query*, best first.
 
-        As `get_metadata`, with ``score`` (0..1: of the best, the share of the query it holds, rare
-        words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
-        not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
-        operator. A query without words finds nothing. With *below* in the namespaces under this
-        one, too, in one ranking: `Checkpointer(db).search(…, below=True)` finds what any framework
-        has saved. With *data* each has its state under ``data``, as it is stored: one more read for
-        each.
+        Each is as `get_metadata` gives it, with ``score`` (0 to 1: of the best, the share of the
+        query that it holds, rare words counting more; of others, in proportion, by BM25) and
+        ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words are found,
+        and nothing in *query* is an operator. A query without words finds nothing. With *below* the
+        namespaces under this one are included, in one ranking: `Checkpointer(db).search(…,
+        below=True)` finds what any framework has saved. With *data* each has its state under
+        ``data``, as it is stored: one more read for each.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -861,14 +892,14 @@ class Checkpointer:
         among: int | None = 1000,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """Threads whose newest state has *value* under *path*, most recently saved first.
+        """Return threads whose newest state has *value* under *path*, most recently saved first.
 
-        Each as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it is
-        stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
+        Each is as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it
+        is stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
         values are equal as in `memalchemy.filters`. No index serves this: the newest states of the
         *among* threads saved last are read, one read for each, and a thread beyond them is not
-        found; ``among=None`` reads those of all. What is asked often belongs into the metadata of
-        a save, where `query_by_metadata` finds it by an index.
+        found; ``among=None`` reads those of all. A value that is searched for often belongs in the
+        metadata of a save, where `query_by_metadata` finds it by an index.
 
         Raises:
             Corrupt: a stored state that was read does not match its checksum.
@@ -882,8 +913,9 @@ class Checkpointer:
         newest_by: str = "position",
         connection: HostConnection | None = None,
     ) -> Snapshot | None:
-        """A checkpoint with its state and its pending writes, in one round trip; ``None`` if it is
-        not there.
+        """Return a checkpoint with its state and pending writes; ``None`` if it does not exist.
+
+        One round trip.
 
         Args:
             newest_by: without a *checkpoint_id*: the last saved (``"position"``), or the one of the
@@ -900,7 +932,7 @@ class Checkpointer:
         *,
         connection: HostConnection | None = None,
     ) -> LazyIterator[Snapshot]:
-        """Some checkpoints as `snapshot` gives them, in this order, without those that are gone.
+        """Yield some checkpoints as `snapshot` returns them, in this order, without missing ones.
 
         Two round trips for each 20.
         """
@@ -911,16 +943,16 @@ class Checkpointer:
         *,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watch | None = None,
+        progress: ProgressCallback | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove threads that were not saved for so long, expired threads, and old tombstones.
+        """Remove threads that were not saved for some days, expired threads, and old tombstones.
 
         A log whose thread is in use in a namespace above it stays, as that of a subgraph which
-        remembers by itself. Without *older_than_days* (``None``) only expired threads and old
-        tombstones, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
-        *dry_run* and *progress* are as in `prune`. Returns how many checkpoints and entries went.
-        `memalchemy.space.reclaim` gives the space back.
+        remembers by itself. With ``older_than_days=None`` only expired threads and old tombstones
+        go, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
+        *dry_run* and *progress* are as in `prune`. Returns the number of removed checkpoints and
+        entries. `memalchemy.space.reclaim` gives the space back.
         """
 
 class Conversation:
@@ -1670,7 +1702,7 @@ class LLMMemoryManager:
         """
 
 class NamespacedStore:
-    """A store that knows its namespace; options pass through. ``store`` has what is not here."""
+    """Store in one namespace; options pass through. ``store`` is the whole store."""
 
     def __init__(self, store: Store, namespace: Namespace) -> None: ...
     def change(self, key: str, function: Change, **more: Any) -> Any | None:
@@ -1713,7 +1745,7 @@ class NamespacedStore:
         """`Store.put`."""
 
     def scoped(self, *suffix: str) -> NamespacedStore:
-        """The same below: with *suffix* added to the namespace."""
+        """Return a view of the namespace with *suffix* added."""
 
     def search(self, query: str | None = None, limit: int = 10, **more: Any) -> SearchHits:
         """`Store.search`."""
@@ -1804,12 +1836,24 @@ class RetainedCheckpointer:
         clock: Callable[[], datetime] | None = None,
         **settings: Any,
     ) -> None: ...
+    def cached_values(
+        self,
+        thread_id: str,
+        checkpoint_id: str,
+        keys: Iterable[str],
+    ) -> dict[str, Any]:
+        """The values of *keys* in a checkpoint's state, as far as this process has them cached.
+
+        It does not ask the database. Only the newest checkpoint of a thread that this process has
+        saved or loaded is cached; of any other the result is empty.
+        """
+
     @property
     def capabilities(self) -> CheckpointerCapabilities:
-        """What it can do: everything, but `search` where no word may be stored readable."""
+        """Features of this checkpointer: all, but no `search` where no word may be readable."""
 
     def close(self) -> None:
-        """Nothing to do: connections are the database's. Part of the contract."""
+        """Do nothing: the connections are the database's. The contract has this method."""
 
     def copy_thread(
         self,
@@ -1822,15 +1866,16 @@ class RetainedCheckpointer:
     ) -> bool:
         """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
 
-        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's alone, and with *below* this one's and those under it.
+        All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
+        only the log of this namespace is copied, and with *below* those of this namespace and the
+        ones under it.
 
         Raises:
-            Conflict: the target holds something already; nothing was changed.
+            Conflict: the target is not empty; nothing was changed.
         """
 
     def count_threads(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
-        """How many threads with a checkpoint there are, whose ids match the glob."""
+        """Count the threads with a checkpoint whose ids match the glob."""
 
     def delete(
         self,
@@ -1842,18 +1887,20 @@ class RetainedCheckpointer:
         below: bool = False,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Delete a checkpoint, or without an id the thread with all its logs; whether it was there.
+        """Delete a checkpoint, or without an id the thread with all its logs.
 
-        All its logs are those of all namespaces, whatever keeps them; without *all_namespaces* it
-        is this namespace's, with its checkpoints and entries, and with *below* this one's and
-        those under it.
+        Returns whether it existed.
+
+        All its logs are those of every namespace, whatever wrote them. Without *all_namespaces*
+        only the log of this namespace is deleted, with its checkpoints and entries, and with
+        *below* those of this namespace and the ones under it.
 
         A checkpoint that another rests on (see `save`) is not deleted before that one.
 
-        A deleted checkpoint's state stays in the database, without a name, while others are stored
-        as differences from it; `rewrite` ends that. The words that it was found by go with it,
-        unless it is *superseded*, a mere step on the way to the next one of the thread: then that
-        one is found by them.
+        A deleted checkpoint's state stays in the database, with no id, while others are stored as
+        differences from it; `rewrite` ends that. A search for its words no longer finds anything,
+        unless it is *superseded*, a mere step on the way to the next one of the thread: then the
+        search finds that one.
 
         Raises:
             Conflict: another checkpoint rests on this one; nothing was deleted.
@@ -1866,7 +1913,9 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete some checkpoints with their writes, in one transaction; how many were there.
+        """Delete some checkpoints with their pending writes; return their number.
+
+        One transaction.
 
         Those that others rest on (see `Checkpointer.save`) stay.
         """
@@ -1879,10 +1928,10 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> Diff:
-        """What changed from checkpoint *a* to *b*, as JSON pointers.
+        """Return the difference between the states of checkpoints *a* and *b*, as JSON pointers.
 
         Raises:
-            NotFound: one of them is not there.
+            NotFound: one of the checkpoints does not exist.
         """
 
     def exists(
@@ -1892,7 +1941,7 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Whether the checkpoint is there; without an id, whether the thread has any."""
+        """Return whether the checkpoint exists; without an id, whether the thread has any."""
 
     def export(
         self,
@@ -1903,14 +1952,14 @@ class RetainedCheckpointer:
         all_namespaces: bool = True,
         connection: HostConnection | None = None,
     ) -> LazyIterator[dict[str, Any]]:
-        """Every checkpoint and entry that `forget` would erase, as a JSON object.
+        """Yield every checkpoint and entry that `forget` would erase, as a JSON object.
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
         have a ``position`` and a ``value``. Values that JSON lacks are tagged objects such as
-        ``{"~b": base64}``. Without *all_namespaces* only what is in this one.
+        ``{"~b": base64}``. Without *all_namespaces* only those in this namespace.
 
         Raises:
-            ValueError: *tenant* is another than that of this database.
+            ValueError: *tenant* is not that of this database.
         """
 
     def export_files(
@@ -1924,17 +1973,18 @@ class RetainedCheckpointer:
         progress: Callable[[int], object] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Write what `export` gives into *directory*, one JSON file per checkpoint; how many.
+        """Write the records of `export` into *directory*, one JSON file each; return their number.
 
         Without a selector, everything of the database's tenant. Files are named after thread and
         checkpoint: ``THREAD/CHECKPOINT.json``, and ``THREAD/@NAMESPACE/CHECKPOINT.json`` in a
         namespace; an id that makes no good file name is followed by its SHA-256, so that no two
-        meet. The directory appears when all is in it. *progress* is called with the count so far.
+        collide. The directory appears when it is complete. *progress* is called with the number of
+        files so far.
 
         Raises:
-            Conflict: *directory* is there, and not empty.
-            OSError: it cannot be written.
-            ValueError: *tenant* is another than that of this database.
+            Conflict: *directory* exists and is not empty.
+            OSError: the files cannot be written.
+            ValueError: *tenant* is not that of this database.
         """
 
     def find_runs(
@@ -1943,8 +1993,9 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> dict[tuple[str, tuple[str, ...]], list[str]]:
-        """The checkpoints saved with one of *run_ids*, in this namespace and below it: their ids by
-        thread and namespace.
+        """Return the ids of the checkpoints saved with one of *run_ids*, by thread and namespace.
+
+        Those in this namespace and below it.
         """
 
     def forget(
@@ -1955,23 +2006,23 @@ class RetainedCheckpointer:
         metadata: Mapping[str, Any] | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Erase everything of the tenant, of a thread, or of every thread and item with *metadata*.
+        """Erase everything of the tenant, of a thread, or of all threads and items with *metadata*.
 
-        Exactly one of the three; *tenant* is that of this database, named so that nobody erases
-        all of it by leaving something away. All logs and namespaces, expired ones too, leaving no
-        tombstone, and no word of them in a text index. A thread has *metadata* if one of its
+        Give exactly one of the three; *tenant* must be that of this database, so that leaving an
+        argument away never erases everything. It erases all logs and namespaces, expired ones too,
+        and leaves no tombstone, and no word in a text index. A thread has *metadata* if one of its
         checkpoints has each of it, an item of a store if its own metadata has all; its vectors go
-        too. Returns how many checkpoints, entries and items went. `export` with the same argument
-        writes out the same checkpoints and entries.
+        too. Returns the number of erased checkpoints, entries and items. `export` with the same
+        argument writes out the same checkpoints and entries.
 
         In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
         write-ahead log neither; where that could not be done, because somebody was reading, a
         warning is logged that names the command to run. On a server the pages keep dead rows until
-        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are beyond it:
-        see docs/retention.md. Nothing of this is done for a host's *connection*.
+        `memalchemy vacuum --full` rewrites them. Backups, archived logs and replicas are out of
+        reach: see docs/retention.md. Nothing of this is done for a host's *connection*.
 
         Raises:
-            ValueError: *tenant* is another than that of this database.
+            ValueError: *tenant* is not that of this database.
         """
 
     def fork(
@@ -1984,12 +2035,12 @@ class RetainedCheckpointer:
     ) -> str:
         """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
 
-        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is
-        cut off to fit). The two share nothing afterwards.
+        Returns the new thread's id, ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut
+        off to fit). The two share nothing afterwards.
 
         Raises:
-            NotFound: the checkpoint is not there.
-            Conflict: the new thread holds something already.
+            NotFound: the checkpoint does not exist.
+            Conflict: the new thread is not empty.
             ValueError: the new thread is the old one.
         """
 
@@ -2000,9 +2051,9 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> dict[str, Any] | None:
-        """What is known of a checkpoint without its state, the newest without an id.
+        """Return a checkpoint without its state, the newest without an id; ``None`` without one.
 
-        Keys: those of `CheckpointInfo`.
+        The keys are the fields of `CheckpointInfo`.
         """
 
     def get_storage_stats(
@@ -2011,9 +2062,12 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> dict[str, Any]:
-        """What a thread takes: total_checkpoints, total_size (bytes of every state whole),
-        compressed_size (bytes stored), compression_ratio (total_size over compressed_size, 1.0 if
-        there is nothing), full_checkpoints, delta_checkpoints.
+        """Return the number and sizes of a thread's checkpoints.
+
+        The keys are ``total_checkpoints``; ``total_size``, the bytes of every state whole;
+        ``compressed_size``, the bytes stored; ``compression_ratio``, ``total_size`` over
+        ``compressed_size``, or 1.0 of an empty thread; ``full_checkpoints`` and
+        ``delta_checkpoints``.
         """
 
     def get_writes(
@@ -2023,7 +2077,7 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[PendingWrite]:
-        """What was written for the step after a checkpoint, by (task_path, task_id, index)."""
+        """The pending writes for the step after a checkpoint, by (task_path, task_id, index)."""
 
     def history(
         self,
@@ -2035,18 +2089,18 @@ class RetainedCheckpointer:
         order: Literal["position", "id"] = "position",
         connection: HostConnection | None = None,
     ) -> LazyIterator[CheckpointInfo]:
-        """The thread's checkpoints, newest first; those older than checkpoint *before*, if given.
+        """Yield the thread's checkpoints, newest first; with *before*, only those older than it.
 
         Reads no payload, in pages of 500; a checkpoint deleted meanwhile may be missing.
 
         Args:
             order: ``"position"``: as they were saved. ``"id"``: by their ids, the highest first,
                 for hosts whose ids are in order of time; *before* may be any id then, and a
-                *thread_id* of ``None`` is all threads of the namespace.
-            below: in the namespaces under this one, too; in the order of ids only.
+                *thread_id* of ``None`` stands for all threads of the namespace.
+            below: include the namespaces under this one; in the order of ids only.
 
         Raises:
-            NotFound: in the order of positions, *before* is not there.
+            NotFound: in the order of positions, the checkpoint *before* does not exist.
         """
 
     def list_checkpoints(
@@ -2056,7 +2110,7 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """The ids of the thread's checkpoints, newest first, at most *limit*."""
+        """Return the ids of the thread's checkpoints, newest first, at most *limit*."""
 
     def list_logs(
         self,
@@ -2067,11 +2121,12 @@ class RetainedCheckpointer:
         below: bool = False,
         connection: HostConnection | None = None,
     ) -> list[LogInfo]:
-        """Logs with a checkpoint or an entry, most recently written first, and what each holds.
+        """Return logs with a checkpoint or an entry, most recently written first, at most *limit*.
 
-        Of all threads, those whose whole id matches a glob as in `list_threads`, or one thread. A
-        log is a thread in one namespace: this one's, with *below* also those under it. Under the
-        root lie all: those of frameworks, conversations, event logs.
+        Those of all threads, of threads whose whole id matches a glob as in `list_threads`, or of
+        one thread. A log is a thread in one namespace: this one's, with *below* also those under
+        it. The root has all logs below it: those of frameworks, conversations, event logs.
+        `LogInfo` has the counts and sizes of what a log holds.
         """
 
     def list_threads(
@@ -2082,10 +2137,10 @@ class RetainedCheckpointer:
         offset: int = 0,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """The ids of threads with a checkpoint, most recently written to first.
+        """Return the ids of threads with a checkpoint, most recently written first.
 
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``. *offset*
-        leaves out as many of the first; a thread that is saved meanwhile moves to the front.
+        skips as many of the first; a thread that is saved meanwhile moves to the front.
         """
 
     def list_with_metadata(
@@ -2094,7 +2149,7 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """The newest checkpoints over all threads, as `get_metadata`, newest first."""
+        """Return the newest checkpoints of all threads, newest first, as `get_metadata`."""
 
     def load(
         self,
@@ -2103,14 +2158,14 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> Any:
-        """The state of a checkpoint, the newest without an id; ``None`` if there is none.
+        """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
         One round trip. Every call builds new objects. It reads its own writes: not from a replica,
         unless the checkpointer is on ``db.replica()``.
 
         Raises:
-            Corrupt: what is stored does not match its checksum.
-            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
+            Corrupt: the stored state does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of the stored state.
         """
 
     def namespaces(
@@ -2119,7 +2174,7 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> list[tuple[str, ...]]:
-        """This namespace and those below it that the thread has a checkpoint in."""
+        """Return the namespaces, from this one on down, in which the thread has a checkpoint."""
 
     def prune(
         self,
@@ -2130,21 +2185,21 @@ class RetainedCheckpointer:
         older_than: Seconds | None = None,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watch | None = None,
+        progress: ProgressCallback | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Delete checkpoints that every given rule lets go (see `Retention`); how bulk_delete.
+        """Delete the checkpoints that no given rule keeps (see `Retention`); return their number.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
-        thread always stays, and so do states, without a name, that kept ones are built on.
+        thread always stays, and so do states that kept checkpoints are built on.
 
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
-        thread that somebody is saving into is passed over and tried again at the end, for some two
-        seconds; then it is left, and `Progress.busy` says so. One thread, by its name, is waited
-        for. Interrupted, run it again: it goes on where something is left.
+        thread that somebody is saving into is skipped and tried again at the end, for some two
+        seconds; then it is left, and `Progress.busy` says so. A single thread is waited for. An
+        interrupted prune is resumed by running it again.
 
         Args:
-            dry_run: count what would go, exactly, reading only.
+            dry_run: only count what would be deleted, exactly; nothing is written.
             progress: called after every batch.
         """
 
@@ -2182,7 +2237,9 @@ class RetainedCheckpointer:
         made_at: datetime | None = None,
         connection: HostConnection | None = None,
     ) -> None:
-        """Keep what a task wrote for the step after a checkpoint, which may be saved later.
+        """Store the pending writes of a task for the step after a checkpoint.
+
+        The checkpoint may be saved later.
 
         One round trip on PostgreSQL. The writes live as long as their checkpoint.
 
@@ -2191,8 +2248,9 @@ class RetainedCheckpointer:
             indexes: the place of each among the task's writes; 0, 1, …, if not given. Of writes in
                 the same place the first stays, unless a later call is to *overwrite*; in a place
                 below 0 the last.
-            made_at: when the checkpoint came to be. One from after the thread's deletion belongs to
-                its next life: the write is kept, and seen once a checkpoint has begun that.
+            made_at: the time at which the checkpoint was made. If it is after the thread's
+                deletion, the checkpoint belongs to the thread's next life: the write is stored, and
+                seen once a checkpoint has begun that life.
 
         Raises:
             NotSerialisable, TooLarge: a value cannot be stored; nothing was written.
@@ -2208,23 +2266,21 @@ class RetainedCheckpointer:
         data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """Checkpoints whose metadata has *value* under *key*, newest first, as `get_metadata`.
+        """Return checkpoints whose metadata has *value* under *key*, newest first.
 
-        Numbers compare as numbers and booleans as booleans. Any key; answered by an index, but on
-        Oracle, which has none over keys that are not known beforehand. With *data* each has its
+        Each is as `get_metadata` gives it.
+
+        Numbers compare as numbers and booleans as booleans. Any key works; an index answers, except
+        on Oracle, which has none over keys that are not known beforehand. With *data* each has its
         state under ``data``, as it is stored: one more read for each.
-        """
-
-    def remembered(self, thread_id: str, checkpoint_id: str, keys: Iterable[str]) -> dict[str, Any]:
-        """Those of *keys* that this process remembers of a checkpoint's state, without asking the
-        database: of the newest of a thread that it has saved or loaded, or of none.
         """
 
     def rewrite(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """Encode a thread's checkpoints anew, so that nothing of deleted states is left in them.
 
-        One transaction. Returns how many nameless states were dropped. What the database itself
-        keeps (free pages, write-ahead logs, backups) is beyond it.
+        One transaction. Returns the number of states that were dropped because no checkpoint has
+        them. What the database itself keeps (free pages, write-ahead logs, backups) is out of
+        reach.
         """
 
     def save(
@@ -2288,15 +2344,15 @@ class RetainedCheckpointer:
         data: bool = False,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """Checkpoints whose step added words of *query*, best first.
+        """Return checkpoints whose step added words of *query*, best first.
 
-        As `get_metadata`, with ``score`` (0..1: of the best, the share of the query it holds, rare
-        words counting more; of others, in proportion, by BM25) and ``snippet``. Accents and case do
-        not matter, Chinese, Japanese and Korean words are found, and nothing in *query* is an
-        operator. A query without words finds nothing. With *below* in the namespaces under this
-        one, too, in one ranking: `Checkpointer(db).search(…, below=True)` finds what any framework
-        has saved. With *data* each has its state under ``data``, as it is stored: one more read for
-        each.
+        Each is as `get_metadata` gives it, with ``score`` (0 to 1: of the best, the share of the
+        query that it holds, rare words counting more; of others, in proportion, by BM25) and
+        ``snippet``. Accents and case do not matter, Chinese, Japanese and Korean words are found,
+        and nothing in *query* is an operator. A query without words finds nothing. With *below* the
+        namespaces under this one are included, in one ranking: `Checkpointer(db).search(…,
+        below=True)` finds what any framework has saved. With *data* each has its state under
+        ``data``, as it is stored: one more read for each.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words;
@@ -2312,14 +2368,14 @@ class RetainedCheckpointer:
         among: int | None = 1000,
         connection: HostConnection | None = None,
     ) -> list[dict[str, Any]]:
-        """Threads whose newest state has *value* under *path*, most recently saved first.
+        """Return threads whose newest state has *value* under *path*, most recently saved first.
 
-        Each as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it is
-        stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
+        Each is as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it
+        is stored. *path* is a top-level key of the state, or a JSON pointer such as ``/user/name``;
         values are equal as in `memalchemy.filters`. No index serves this: the newest states of the
         *among* threads saved last are read, one read for each, and a thread beyond them is not
-        found; ``among=None`` reads those of all. What is asked often belongs into the metadata of
-        a save, where `query_by_metadata` finds it by an index.
+        found; ``among=None`` reads those of all. A value that is searched for often belongs in the
+        metadata of a save, where `query_by_metadata` finds it by an index.
 
         Raises:
             Corrupt: a stored state that was read does not match its checksum.
@@ -2333,8 +2389,9 @@ class RetainedCheckpointer:
         newest_by: str = "position",
         connection: HostConnection | None = None,
     ) -> Snapshot | None:
-        """A checkpoint with its state and its pending writes, in one round trip; ``None`` if it is
-        not there.
+        """Return a checkpoint with its state and pending writes; ``None`` if it does not exist.
+
+        One round trip.
 
         Args:
             newest_by: without a *checkpoint_id*: the last saved (``"position"``), or the one of the
@@ -2351,7 +2408,7 @@ class RetainedCheckpointer:
         *,
         connection: HostConnection | None = None,
     ) -> LazyIterator[Snapshot]:
-        """Some checkpoints as `snapshot` gives them, in this order, without those that are gone.
+        """Yield some checkpoints as `snapshot` returns them, in this order, without missing ones.
 
         Two round trips for each 20.
         """
@@ -2362,39 +2419,46 @@ class RetainedCheckpointer:
         *,
         all_namespaces: bool = False,
         dry_run: bool = False,
-        progress: Watch | None = None,
+        progress: ProgressCallback | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove threads that were not saved for so long, expired threads, and old tombstones.
+        """Remove threads that were not saved for some days, expired threads, and old tombstones.
 
         A log whose thread is in use in a namespace above it stays, as that of a subgraph which
-        remembers by itself. Without *older_than_days* (``None``) only expired threads and old
-        tombstones, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
-        *dry_run* and *progress* are as in `prune`. Returns how many checkpoints and entries went.
-        `memalchemy.space.reclaim` gives the space back.
+        remembers by itself. With ``older_than_days=None`` only expired threads and old tombstones
+        go, which no reader sees. A thread goes as a whole; otherwise batches, busy threads,
+        *dry_run* and *progress* are as in `prune`. Returns the number of removed checkpoints and
+        entries. `memalchemy.space.reclaim` gives the space back.
         """
 
 class Store:
-    """Keep values under a namespace and a key, and find them by key, field, words and meaning.
+    """Store values under a namespace and a key, and find them by key, field, words and meaning.
 
-    A namespace is a tuple of strings; any strings, and any key, are told apart. What is put is
-    whole or absent. An item that has expired is not there any more, on any path.
+        store = Store(db)
+        store.put(("users", "ada"), "city", {"name": "Oslo"}, {"source": "chat"})
+        value = store.get(("users", "ada"), "city")
+        hits = store.search(("users", "ada"), "oslo")
+
+    A namespace is a tuple of strings; any strings, and any key, are told apart. A put is whole or
+    absent. An item that has expired does not exist any more, for any method.
 
     Args:
-        db: where to keep them.
-        embedder: a function of a list of texts that gives a vector for each. It may be a coroutine,
-            and should be if it waits for anything: a plain one runs on the event loop.
-        model: the name under which its vectors are kept: those of several lie side by side.
-        index: what of a value is embedded where `put` does not say: all its texts, unless this
-            names fields, or is false.
-        metric: how vectors compare: ``cosine``, ``dot`` or ``l2``.
-        index_text: make the words of values and metadata findable with `search`.
-        index_metadata: the only fields of value and metadata that a filter shall find by an index:
-            top-level keys, or JSON pointers. Without it each scalar field is, up to 64 of an item;
-            with it writes are cheaper, and items with more fields are found by these as well.
-        ttl: how long an item lives after a write, in seconds or as a timedelta; or a mapping of
-            namespaces to that, which hold for all below them.
-        refresh_ttl: reading an item lets it live for its ttl from then on.
+        db: the database.
+        embedder: a function of a list of texts that returns a vector for each. It may be a
+            coroutine
+        function, and should be if it waits for anything: a plain one runs on the event loop.
+        model: the name under which its vectors are stored; vectors of several models lie side by
+            side.
+        index: the part of a value that is embedded where `put` does not say: all its texts, unless
+            this names fields, or is false.
+        metric: the measure that compares vectors: ``cosine``, ``dot`` or ``l2``.
+        index_text: let `search` find the words of values and metadata.
+        index_metadata: the only fields of value and metadata for which filters use an index:
+            top-level keys, or JSON pointers. Without it each scalar field has one, up to 64 of an
+            item; with it writes are cheaper, and items with more fields are found by these as well.
+        ttl: the lifetime of an item after a write, in seconds or as a timedelta; or a mapping of
+            namespaces to lifetimes, which hold for all below them.
+        refresh_ttl: reading an item extends its life by its ttl from then on.
 
     Every method takes ``connection=``, a `Connection` or `Session` of the host: the work
     is then part of the host's transaction, sees its own writes, and is gone after a rollback.
@@ -2419,7 +2483,7 @@ class Store:
     ) -> None: ...
     @property
     def capabilities(self) -> StoreCapabilities:
-        """What it can do: everything, but searches in what may not be stored readable."""
+        """Features of this store: all, but no search in data that may not be stored readable."""
 
     def change(
         self,
@@ -2432,18 +2496,18 @@ class Store:
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> Any | None:
-        """Make a new value of the item that is there, and lose nothing of what others write.
+        """Change an item with a function of its current state, and lose no write of others.
 
-        *function* takes the `StoreItem`, or ``None`` if there is none. It gives the new value,
-        ``LEAVE`` to change nothing, or ``DELETE``; it may be a coroutine. Where others write the
-        item meanwhile it is called again, with what they wrote, so it should do nothing else. What
-        it raises comes out, and nothing was changed.
+        *function* takes the `StoreItem`, or ``None`` if there is none. It returns the new value,
+        ``LEAVE`` to change nothing, or ``DELETE``; it may be a coroutine function. If others write
+        the item meanwhile it is called again, with what they wrote, so it should do nothing else.
+        An exception that it raises passes through, and nothing is changed.
 
         Returns the value that is there then; ``None`` without one.
 
         Args:
-            metadata: the new metadata; what it had, if not given.
-            index, ttl: as for `put`, of which this is one.
+            metadata: the new metadata; without it the metadata stays.
+            index, ttl: as for `put`.
 
         Raises:
             Conflict: the transaction of *connection* does not see what others have written, so that
@@ -2457,10 +2521,13 @@ class Store:
         prefix: bool = False,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove all items of the namespace, with *prefix* also those below it; how many."""
+        """Delete all items of the namespace, with *prefix* also those below it.
+
+        Returns their number.
+        """
 
     def close(self) -> None:
-        """Nothing to do: connections are the database's. Part of the contract."""
+        """Do nothing: the connections are the database's. The contract has this method."""
 
     def count(
         self,
@@ -2469,7 +2536,7 @@ class Store:
         prefix: bool = False,
         connection: HostConnection | None = None,
     ) -> int:
-        """How many items the namespace holds, with *prefix* also those below it."""
+        """Count the items of the namespace, with *prefix* also those below it."""
 
     def delete(
         self,
@@ -2479,11 +2546,11 @@ class Store:
         expected_version: int | StoreItem | Unset = ...,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Remove an item with its vectors; whether it was there.
+        """Delete an item with its vectors; return whether it existed.
 
         Raises:
-            Conflict: it is not as *expected_version* says, a version or the `StoreItem` that was
-                read; ``current`` is what is there, or ``None``.
+            Conflict: the item is not at *expected_version*, a version or the `StoreItem` that was
+                read; ``current`` is the existing item, or ``None``.
         """
 
     def delete_batch(
@@ -2492,11 +2559,11 @@ class Store:
         *,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove items with their vectors, all in one transaction; how many were there."""
+        """Delete items with their vectors, in one transaction; return the number that existed."""
 
     @property
     def embedder(self) -> Embedder | None:
-        """The function that makes vectors of texts, if there is one."""
+        """Function that makes vectors of texts, if there is one."""
 
     def exists(
         self,
@@ -2505,7 +2572,7 @@ class Store:
         *,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Whether the item is there, whatever its value; does not prolong its life."""
+        """Return whether the item exists, whatever its value; does not extend its life."""
 
     def get(
         self,
@@ -2517,7 +2584,7 @@ class Store:
     ) -> Any | None:
         """The value, or ``None`` if there is none; `exists` tells a stored ``None`` from that.
 
-        Every call builds new objects. With *refresh* the item lives on for its ttl from now.
+        Every call builds new objects. With *refresh* the item's ttl begins again now.
         """
 
     def get_batch(
@@ -2526,7 +2593,7 @@ class Store:
         *,
         connection: HostConnection | None = None,
     ) -> dict[Name, Any]:
-        """The values of those ``(namespace, key)`` that are there. Does not prolong life."""
+        """The values of the given ``(namespace, key)`` that exist. Does not extend their lives."""
 
     def get_embedding(
         self,
@@ -2538,9 +2605,9 @@ class Store:
         model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[float] | None:
-        """A vector of an item, as it was given but for the precision of float32; or ``None``.
+        """Return a vector of an item, in the precision of float32; ``None`` if there is none.
 
-        Without *field* that of the whole value. *part* counts from 0, *model* is the store's.
+        Without *field* that of the whole value. *part* counts from 0; without *model*, the store's.
         """
 
     def get_item(
@@ -2551,11 +2618,11 @@ class Store:
         refresh: bool | None = None,
         connection: HostConnection | None = None,
     ) -> StoreItem | None:
-        """The value with all that is known of it, or ``None``.
+        """Return the item, with metadata, times and version, or ``None``.
 
         Raises:
-            Corrupt: what is stored does not match its checksum.
-            KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
+            Corrupt: the stored value does not match its checksum.
+            KeyMissing, NotEncrypted: the database's keys are not those of the stored value.
         """
 
     def get_items(
@@ -2565,9 +2632,9 @@ class Store:
         refresh: bool | None = None,
         connection: HostConnection | None = None,
     ) -> dict[Name, StoreItem]:
-        """The items of those ``(namespace, key)`` that are there, in the order of *keys*.
+        """Return the items of the given ``(namespace, key)`` that exist, in the order of *keys*.
 
-        With *refresh* each lives on for its ttl from now, as `get_item` has it.
+        With *refresh* the ttl of each begins again now, as in `get_item`.
         """
 
     def iter_items(
@@ -2582,7 +2649,7 @@ class Store:
     ) -> LazyIterator[StoreItem]:
         """Yield all items of the namespace; with *prefix* also those of the namespaces below it.
 
-        *filter* and *order* are as of `list_items`. Each page of *page_size* items is a query of
+        *filter* and *order* are as in `list_items`. Each page of *page_size* items is a query of
         its own. By ``newest``, an item that others write meanwhile moves to the front and may be
         missed; by ``key`` it is yielded where it is.
         """
@@ -2595,10 +2662,10 @@ class Store:
         page_size: int = 500,
         connection: HostConnection | None = None,
     ) -> LazyIterator[str]:
-        """Yield all keys of this very namespace, in the order of their code points.
+        """Yield all keys of exactly this namespace, in the order of their code points.
 
-        *prefix* is as of `list_keys`. Each page of *page_size* keys is a query of its own: what
-        others write meanwhile is seen if it comes after the keys that were yielded.
+        *prefix* is as in `list_keys`. Each page of *page_size* keys is a query of its own: a key
+        that others write meanwhile is seen if it comes after the keys that were yielded.
         """
 
     def list_items(
@@ -2612,11 +2679,11 @@ class Store:
         order: str = "newest",
         connection: HostConnection | None = None,
     ) -> list[StoreItem]:
-        """Items of the namespace, with *prefix* also of those below it, at most *limit*.
+        """Return items of the namespace, with *prefix* also of those below it, at most *limit*.
 
         ``newest``: by the time of the last write, then by namespace and key, both backwards.
-        ``key``: by namespace and key. The next page comes *after* the last item of this one, and
-        is right however many were written meanwhile.
+        ``key``: by namespace and key. The next page comes *after* the last item of this one, and is
+        right however many were written meanwhile.
 
         Raises:
             TooLarge: the values take over 256 MiB together; ask for fewer.
@@ -2631,9 +2698,9 @@ class Store:
         after: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """Keys of this very namespace, in the order of their code points, at most *limit*.
+        """Return keys of exactly this namespace, in code point order, at most *limit*.
 
-        Those that begin with *prefix*; those beyond *after*, the last of the page before.
+        With *prefix* those that begin with it; with *after* those beyond it, the last of a page.
         """
 
     def list_namespaces(
@@ -2644,14 +2711,14 @@ class Store:
         after: Namespace | None = None,
         connection: HostConnection | None = None,
     ) -> list[tuple[str, ...]]:
-        """Namespaces that hold an item, at most *limit*; with *prefix*, it and those below it.
+        """Return namespaces that hold an item, at most *limit*; those from *prefix* on down.
 
         In the order of their stored paths. The next page comes *after* the last of this one.
         """
 
     @property
     def metric(self) -> Metric:
-        """How vectors compare."""
+        """Measure that compares vectors."""
 
     def put(
         self,
@@ -2666,23 +2733,24 @@ class Store:
         expected_version: Expected = ...,
         connection: HostConnection | None = None,
     ) -> int:
-        """Write an item, and return its version: 1, or one more than it was.
+        """Write an item, and return its version: 1, or one more than before.
 
-        Of an item that is there, value, metadata, vectors and lifetime are replaced; it keeps the
-        time of its creation. Vectors that it had, of any model, go; new ones may be given.
+        An existing item gets a new value, metadata, vectors and lifetime; it keeps the time of its
+        creation. Its earlier vectors, of any model, are removed.
 
         Args:
-            index: embed the whole value (true), nothing, or these fields: top-level keys, or JSON
-                pointers; a list of texts gives a vector each. A field that is not there, or is
-                misspelt, gives none, and that is no error: the event counts the ``vectors``.
+            index: embed the whole value (true), nothing (false), or these fields: top-level keys,
+                or JSON pointers; a list of texts gives a vector each. A missing or misspelt field
+                gives none,
+            which is no error: the event counts the ``vectors``.
             embedding: a vector; or vectors by field, or lists of them.
-            ttl: how long it lives, if not as the store says; ``math.inf`` is for ever.
-            expected_version: write only if the item is at this version; ``None``, if it is not
-                there; or the `StoreItem` that was read, if it is still that one, and no other that
-                was made under its key since.
+            ttl: its lifetime, if not that of the store; ``math.inf`` is for ever.
+            expected_version: write only if the item is at this version; ``None``: only if it does
+                not exist; a `StoreItem` that was read: only if it is still that one, and no other
+                that was made under its key since.
 
         Raises:
-            Conflict: it is not as expected; ``current`` is the item that is there, or ``None``.
+            Conflict: the item is not as expected; ``current`` is the existing item, or ``None``.
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
             StoreCapabilityError: vectors are wanted, and the database is encrypted and may hold
@@ -2697,11 +2765,11 @@ class Store:
         index: Index = None,
         connection: HostConnection | None = None,
     ) -> list[int]:
-        """Write items, all or none, as `put` writes one; their versions, in the order given.
+        """Write items, all or none, as `put` writes one; return their versions, in the order given.
 
         Each is ``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`,
-        which may have a lifetime, vectors and an *index* of its own. Of one that is given twice the
-        last counts. The embedder is called once for all that *index* says the same of.
+        which may have a lifetime, vectors and an *index* of its own. Of two with the same key the
+        last counts. The embedder is called once for all items with the same *index*.
 
         Raises:
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
@@ -2718,13 +2786,14 @@ class Store:
         expected_version: int | Unset = ...,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Give an item that is there vectors of another model, or new ones; whether it was there.
+        """Give an existing item vectors of another model, or new ones; return whether it exists.
 
-        Those it had of that *model* go, those of others stay, and so do its value and version.
-        `put` drops them all: they were of the value before. *embedding* is as `put` takes it.
+        Its vectors of that *model* are replaced, those of others stay, and so do its value and
+        version. `put` removes them all: they were of the value before. *embedding* is as `put`
+        takes it.
 
         Raises:
-            Conflict: it is not at *expected_version*, the one that the vectors were made of.
+            Conflict: the item is not at *expected_version*, the one that the vectors were made of.
             ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
         """
 
@@ -2739,7 +2808,7 @@ class Store:
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> int:
-        """`put` with a vector."""
+        """Write an item with a vector, as `put`."""
 
     def refresh(
         self,
@@ -2747,7 +2816,7 @@ class Store:
         *,
         connection: HostConnection | None = None,
     ) -> int:
-        """Let those items that are there live for their own ttl from now; how many have one.
+        """Begin the ttl of the given items anew; return the number of items that have one.
 
         Of two that do so at once, the later end holds. Items without a ttl stay as they are.
         """
@@ -2770,29 +2839,29 @@ class Store:
         explain: bool = False,
         connection: HostConnection | None = None,
     ) -> SearchHits:
-        """Items of the namespace, with *prefix* also of those below it, the best first.
+        """Return items of the namespace, with *prefix* also of those below it, the best first.
 
-        There are fewer than *limit* only where no more exist. Without *query* and *embedding* they
-        are listed, the newest first, without a score, whatever *mode* and *threshold* say.
+        There are fewer than *limit* only where no more exist. Without *query* and *embedding* the
+        newest come first, without a score, whatever *mode* and *threshold* say.
 
         Args:
             mode: ``text``: by words, any of them, rare ones counting more; the 500 best are ordered
                 by BM25. The score of the first is the share of the query that it holds, those of
-                the others are in proportion. ``vector``: by meaning, as the store's metric has it.
+                the others are in proportion. ``vector``: by meaning, with the store's metric.
                 ``hybrid``: by both rankings, in which a place near the top counts most.
             filter: see `memalchemy.filters`.
-            offset: how many of the best to leave out. Pages of a hybrid search fit together as
+            offset: the number of the best hits to skip. Pages of a hybrid search fit together as
                 far as its first 100 hits; those beyond, as far as its first 1,000.
             threshold: the least score.
             embedding: the vector to look for; otherwise the embedder makes one of *query*. Without
                 *query* the mode ``text`` looks for it by meaning too.
-            alpha: what the ranking by meaning weighs in a hybrid one, 0 to 1; that by words weighs
+            alpha: the weight of the ranking by meaning in a hybrid one, 0 to 1; that by words has
                 the rest. Half each, if not given.
-            mmr: 0 to 1: hits that differ, in the modes ``vector`` and ``hybrid``. Each next one is
-                the best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four
-                times as many as are wanted; so they are not in the order of their scores. Hits
-                beyond the first 1,000 are.
-            explain: say in ``plans`` how it was found.
+            mmr: 0 to 1: diverse hits, in the modes ``vector`` and ``hybrid``. Each next one is the
+                best by ``mmr * score - (1 - mmr) * likeness`` to those before it, among four times
+                as many as are wanted; so they are not in the order of their scores. Hits beyond the
+                first 1,000 are.
+            explain: report in ``plans`` how the hits were found.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
         *query* is an operator. A query without words finds nothing by words.
@@ -2820,10 +2889,10 @@ class Store:
         model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[SemanticSearchResult]:
-        """Items by the nearness of their vectors, the nearest first, each with its distance.
+        """Return items by the nearness of their vectors, the nearest first, each with its distance.
 
-        An item of several vectors counts by the nearest of them. *filter* is of value and metadata,
-        *metadata_filter* of the metadata alone; *offset* leaves out as many of the nearest.
+        An item of several vectors counts by the nearest of them. *filter* applies to value and
+        metadata, *metadata_filter* to the metadata alone; *offset* skips as many of the nearest.
         """
 
     def search_many(
@@ -2840,28 +2909,23 @@ class Store:
         model: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[StoreItem]:
-        """The hits of each namespace, at most *limit* of each, in the order of *namespaces*.
+        """Return the hits of each namespace, at most *limit* of each, in the order of *namespaces*.
 
         Otherwise as `search`; the embedder is called once.
         """
 
     @property
     def settings(self) -> Settings:
-        """How it writes and searches."""
+        """Settings by which it writes and searches."""
 
     def sweep(self, *, connection: HostConnection | None = None) -> int:
-        """Remove the tenant's expired items, which nobody can see any more; how many.
+        """Delete the tenant's expired items, which no method returns any more; return their number.
 
         A few hundred at a time, each time in a transaction of its own.
         """
 
 class StoreContext:
-    """A store with a user and a session in mind.
-
-    A user's memories lie under ``("users", user_id, "memories")``, what belongs to a session under
-    ``("sessions", session_id)``, what all share under ``("global",)``. Options, such as
-    ``connection=``, pass through to the store.
-    """
+    """Store of a user and a session."""
 
     def __init__(
         self,
@@ -2870,27 +2934,19 @@ class StoreContext:
         session_id: str | None = None,
     ) -> None: ...
     def for_session(self, session_id: str | None = None) -> NamespacedStore:
-        """What belongs to a session: this one's, unless another is named.
-
-        Raises:
-            ValueError: there is no session.
-        """
+        """Return a view of a session's items; *session_id* stands in for the context's own."""
 
     def for_user(self, user_id: str | None = None) -> NamespacedStore:
-        """What belongs to a user: this one's, unless another is named.
-
-        Raises:
-            ValueError: there is no user.
-        """
+        """Return a view of a user's items; *user_id* stands in for the context's own."""
 
     def forget(self, key: str, **more: Any) -> bool:
-        """Remove a memory of the user's; whether it was there."""
+        """Remove a memory of the user; return whether it existed."""
 
     def get_global(self, key: str, **more: Any) -> Any | None:
-        """What all share under *key*, or ``None``."""
+        """Return the value that all share under *key*, or ``None``."""
 
     def get_user_memory(self, key: str, **more: Any) -> Any | None:
-        """A memory of the user's; ``None`` if there is none, or no user."""
+        """Return a memory of the user; ``None`` if there is none, or no user."""
 
     def remember(
         self,
@@ -2899,11 +2955,7 @@ class StoreContext:
         metadata: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> None:
-        """Keep a memory of the user's.
-
-        Raises:
-            ValueError: there is no user.
-        """
+        """Store a memory of the user."""
 
     def remember_with_embedding(
         self,
@@ -2913,11 +2965,7 @@ class StoreContext:
         metadata: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> None:
-        """Keep a memory of the user's, with a vector to find it by.
-
-        Raises:
-            ValueError: there is no user.
-        """
+        """Store a memory of the user, with a vector to find it by."""
 
     def search_memories(
         self,
@@ -2925,7 +2973,7 @@ class StoreContext:
         limit: int = 10,
         **more: Any,
     ) -> list[StoreItem]:
-        """The user's memories that hold words of *query*, or the newest."""
+        """Return the user's memories that hold words of *query*, or the newest."""
 
     def search_memories_semantic(
         self,
@@ -2934,7 +2982,7 @@ class StoreContext:
         threshold: float | None = None,
         **more: Any,
     ) -> list[SemanticSearchResult]:
-        """The user's memories by nearness to a vector."""
+        """Return the user's memories by nearness to a vector."""
 
     def set_global(
         self,
@@ -2943,21 +2991,25 @@ class StoreContext:
         metadata: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> None:
-        """Share a value with all."""
+        """Store a value that all share."""
 
 class ThreadLog:
-    """Keep what happens in a thread, in order: any values, appended, read, taken back.
+    """Ordered log of a thread's entries: any values, appended, read, edited and removed.
+
+        log = ThreadLog(db)
+        log.append("thread-1", [{"role": "user", "content": "Hello"}])
+        newest = log.tail("thread-1", 20)
 
     Order is that of positions, which are allotted one after another whoever appends, never that of
     a clock. Every write is whole or absent, and costs the same however long the log is. Writes take
-    ``expected_version``: the log's `version` that the caller has seen, 0 for a log that is not
-    there; if it has moved on, `Conflict` is raised and nothing is changed.
+    ``expected_version``: the log's `version` that the caller has seen, 0 for a log that does not
+    exist; if it has moved on, `Conflict` is raised and nothing is changed.
 
     Args:
-        db: where to keep them.
+        db: the database.
         namespace: keeps several uses of one thread id apart.
-        index_text: make the words of entries findable with `search`.
-        ttl: how long a log lives after its last append, in seconds or as a timedelta.
+        index_text: let `search` find the words of entries.
+        ttl: the lifetime of a log after its last append, in seconds or as a timedelta.
 
     Every method takes ``connection=``, a `Connection` or `Session` of the host: the work
     is then part of the host's transaction, sees its own writes, and is gone after a rollback.
@@ -2987,18 +3039,19 @@ class ThreadLog:
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> list[int]:
-        """Append one entry, or a list of them, and return their positions; all or none.
+        """Append one entry, or a list of them, all or none; return their positions.
 
         Without *keys* it is one round trip on PostgreSQL. If the connection is lost in the middle
         of it, nobody knows whether it happened: the error says ``maybe_applied``. With *keys* such
         an append is repeated, because it is safe to.
 
         Args:
-            entries: a value, or a list of values; see `memalchemy.codec.values` for what they may
-                hold. A list is several entries: put one that is itself a list into a list.
+            entries: a value, or a list of values; see `memalchemy.codec.values` for the values it
+                may
+            hold. A list is several entries: put one that is itself a list into a list.
             keys: for each entry a key of up to 128 characters, or ``None``. An entry whose key is
                 in the log is not appended again; its position is returned.
-            occurred_at: when it happened, for all or for each; now, if not given.
+            occurred_at: the time of all entries, or of each; now, if not given.
             ttl: in place of the log's own. The last append counts: after one without any, the log
                 does not expire.
 
@@ -3015,16 +3068,16 @@ class ThreadLog:
         expected_version: int | Unset = ...,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove all entries; how many they were. The log itself stays, and so do its versions."""
+        """Remove all entries; return their number. The log itself stays, and its versions go on."""
 
     def count(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
-        """How many entries the log has. They are counted: this takes longer as there are more."""
+        """Count the entries of the log one by one: this takes longer as there are more."""
 
     def count_threads(self, pattern: str = "*", *, connection: HostConnection | None = None) -> int:
-        """How many threads with an entry there are, whose ids match the glob."""
+        """Count the threads with an entry whose ids match the glob."""
 
     def delete(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
-        """Delete this log of the thread; whether it was there.
+        """Delete this log of the thread; return whether it existed.
 
         The thread's other logs, its checkpoints too, stay: `Checkpointer.delete` deletes a thread
         with all its logs. For a day an append that expects a version gets `ThreadDeleted`.
@@ -3039,7 +3092,7 @@ class ThreadLog:
         expected_version: int | Unset = ...,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Give the entry at *position* another value; whether it was there.
+        """Change the value of the entry at *position*; return whether it existed.
 
         Its position, key and times stay.
 
@@ -3056,22 +3109,22 @@ class ThreadLog:
         namespace: Iterable[str] | None = None,
         connection: HostConnection | None = None,
     ) -> str:
-        """Copy the log up to *position* (all of it, without) into a new thread; return its id.
+        """Copy the log up to *position* (the whole log, without) into a new thread; return its id.
 
-        ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut off to fit).
+        The id is ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut off to fit).
         Positions, keys and times are those of the original; the two share nothing afterwards. With
         another *namespace* the copy goes there, and may be of the same thread.
 
         Raises:
             NotFound: there is no such entry, or none at all.
-            Conflict: the new thread holds something in that namespace already.
+            Conflict: the new thread is not empty in that namespace.
             ValueError: the new log is the old one.
         """
 
     def hold(self, thread_id: str, connection: HostConnection) -> Head | None:
-        """Lock the log until the transaction of *connection* ends; its head, ``None`` without one.
+        """Lock the log until the transaction of *connection* ends; return its head, if it has one.
 
-        For what is kept beside a log and has to fit it: nobody else writes to it meanwhile.
+        Nobody else writes to the log meanwhile, so that other data can be kept in step with it.
         """
 
     def iter_entries(
@@ -3094,7 +3147,7 @@ class ThreadLog:
         *,
         connection: HostConnection | None = None,
     ) -> dict[str, datetime]:
-        """When each of these threads was last written, of those that have an entry."""
+        """Return the time of the last write of each of these threads that has an entry."""
 
     def list_older(
         self,
@@ -3115,7 +3168,7 @@ class ThreadLog:
         *,
         connection: HostConnection | None = None,
     ) -> list[str]:
-        """The ids of threads with an entry, most recently written first.
+        """Return the ids of threads with an entry, most recently written first.
 
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
         """
@@ -3132,7 +3185,7 @@ class ThreadLog:
         Of several that pop at once, in whatever processes, no two are given the same entry.
 
         Raises:
-            Corrupt: what is stored does not match its checksum; it was not removed.
+            Corrupt: the stored entry does not match its checksum; it was not removed.
         """
 
     def range(
@@ -3146,7 +3199,7 @@ class ThreadLog:
         limit: int | None = None,
         connection: HostConnection | None = None,
     ) -> list[Entry]:
-        """Entries in order: the first *limit* of those that every given bound lets through.
+        """Return entries in order: the first *limit* that are within every given bound.
 
         Positions beyond *after* and below *before*; occurred at *since* or later, and earlier than
         *until*. Positions are looked up, times are compared entry by entry.
@@ -3159,10 +3212,10 @@ class ThreadLog:
         *,
         connection: HostConnection | None = None,
     ) -> LogReading:
-        """All entries; after an earlier reading *seen*, only what is new since, if that will do.
+        """Return all entries; after an earlier reading *seen*, only the new ones if that suffices.
 
-        It will while nothing was removed or edited. Otherwise ``complete`` is set, and the entries
-        are all that there are, in place of those that were read before. One round trip.
+        It suffices while nothing was removed or edited. Otherwise ``complete`` is set, and the
+        entries are all that there are, in place of those that were read before. One round trip.
         """
 
     def read_columns(
@@ -3172,7 +3225,7 @@ class ThreadLog:
         seen: LogReading | None,
         connection: HostConnection | None,
     ) -> tuple[LogReading, Made]:
-        """`scan` for a *make* that is called once, with all positions, values and checksums."""
+        """Do as `scan` with a *make* that is called once, with all positions and their values."""
 
     def remove(
         self,
@@ -3182,7 +3235,7 @@ class ThreadLog:
         expected_version: int | Unset = ...,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove the entries at *positions*, in one transaction; how many of them there were.
+        """Remove the entries at *positions*, in one transaction; return the number that existed.
 
         Raises:
             Conflict, ThreadDeleted: as `append`.
@@ -3201,9 +3254,9 @@ class ThreadLog:
         clearing: ThreadLog | None = None,
         connection: HostConnection | None = None,
     ) -> list[int]:
-        """Put entries in place of all beyond position *after* (0: of all), in one transaction.
+        """Replace all entries beyond position *after* (0: all); return the new positions.
 
-        Their positions are new ones. Otherwise as `append`; without entries it cuts off the end.
+        One transaction. Otherwise as `append`; without entries it cuts off the end.
         Another log of the thread, *clearing*, loses its entries in the same transaction.
         """
 
@@ -3215,10 +3268,10 @@ class ThreadLog:
         *,
         connection: HostConnection | None = None,
     ) -> tuple[LogReading, list[Made]]:
-        """`read`, for those who need neither keys nor times: some times as fast.
+        """Do as `read` without keys and times, which is some times as fast.
 
-        *make* is called with each position, value and checksum, maybe in another thread; what it
-        returned is given beside the reading, which has no entries.
+        *make* is called with each position, value and checksum, maybe in another thread; its
+        results are returned beside the reading, which has no entries.
         """
 
     def search(
@@ -3229,7 +3282,7 @@ class ThreadLog:
         thread_id: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[EntryHit]:
-        """Entries that hold words of *query*, best first; of one thread, or of all.
+        """Return entries that hold words of *query*, best first; of one thread, or of all.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
         *query* is an operator. A query without words finds nothing.
@@ -3249,11 +3302,11 @@ class ThreadLog:
         """The newest *limit* entries, the oldest of them first; those below position *before*.
 
         Raises:
-            Corrupt: what is stored does not match its checksum. From every reading method.
+            Corrupt: a stored entry does not match its checksum. From every reading method.
         """
 
     def version(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
-        """The log's version, which every write moves; 0 if it is not there."""
+        """Return the log's version, which every write moves; 0 if the log does not exist."""
 
 class ToolOutputs:
     """Archive for `ContextCompactor`: ``ContextCompactor(archive=ToolOutputs(db).keep)``.

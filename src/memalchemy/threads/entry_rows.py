@@ -1,4 +1,4 @@
-"""Entries as rows, and rows as entries: values, keys, times and words. Knows no statement."""
+"""Convert entries to rows and back: values, keys, times and search text."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from memalchemy.keys import check_entry_key
 Row = dict[str, Any]
 
 
-def rows_of(
+def encode_entries(
     values: Sequence[Any],
     keys: Sequence[str | None],
     times: Sequence[datetime],
     index_text: bool,
     keyring: Keyring,
 ) -> list[Row]:
-    """What is bound for each of *values*, in order.
+    """Return the values to bind for each entry, in order.
 
     Raises:
         NotSerialisable, TooLarge: one of them cannot be stored; a note says which.
@@ -39,7 +39,7 @@ def rows_of(
     rows = []
     for at, (value, key, occurred_at) in enumerate(zip(values, keys, times, strict=True)):
         try:
-            row = encoded(value, index_text, keyring)
+            row = encode_entry(value, index_text, keyring)
         except MemalchemyError as error:
             error.add_note(f"of entry {at} of {len(values)}; nothing was written")
             raise
@@ -47,8 +47,8 @@ def rows_of(
     return rows
 
 
-def encoded(value: Any, index_text: bool, keyring: Keyring) -> Row:
-    """What is bound for a value alone."""
+def encode_entry(value: Any, index_text: bool, keyring: Keyring) -> Row:
+    """Return the values to bind for the value of an entry."""
     payload, checksum = encode_payload(value)
     stored = keyring.encrypt(VALUE_CODEC, checksum, payload)
     indexed = index_text and keyring.is_readable("text")
@@ -60,22 +60,22 @@ def encoded(value: Any, index_text: bool, keyring: Keyring) -> Row:
     }
 
 
-def entry(thread_id: str, keyring: Keyring, row: Any) -> Entry:
-    """A row as it was read.
+def to_entry(thread_id: str, keyring: Keyring, row: Any) -> Entry:
+    """Return a row as an entry.
 
     Raises:
         Corrupt: the payload is not what was stored; the message names thread and position.
     """
-    return entries(thread_id, keyring, [row])[0]
+    return to_entries(thread_id, keyring, [row])[0]
 
 
-def entries(thread_id: str, keyring: Keyring, rows: Sequence[Any]) -> list[Entry]:
-    """Rows in their order.
+def to_entries(thread_id: str, keyring: Keyring, rows: Sequence[Any]) -> list[Entry]:
+    """Return rows as entries, in their order.
 
     Raises:
-        Corrupt, KeyMissing, NotEncrypted: as `values`.
+        Corrupt, KeyMissing, NotEncrypted: as `decode_values`.
     """
-    found = values(
+    found = decode_values(
         thread_id,
         keyring,
         [row.seq for row in rows],
@@ -89,8 +89,8 @@ def entries(thread_id: str, keyring: Keyring, rows: Sequence[Any]) -> list[Entry
     ]
 
 
-def hit(row: Any, score: float, terms: list[list[str]], keyring: Keyring) -> EntryHit:
-    """A row that a search found."""
+def to_hit(row: Any, score: float, terms: list[list[str]], keyring: Keyring) -> EntryHit:
+    """Return a row that a search found as a hit."""
     return EntryHit(
         row.seq,
         _value(row.thread_id, keyring, row.seq, row.codec, row.checksum, row.payload),
@@ -103,7 +103,7 @@ def hit(row: Any, score: float, terms: list[list[str]], keyring: Keyring) -> Ent
     )
 
 
-def values(
+def decode_values(
     thread_id: str,
     keyring: Keyring,
     positions: Sequence[int],
@@ -111,11 +111,11 @@ def values(
     checksums: Sequence[int],
     payloads: Sequence[bytes],
 ) -> list[Any]:
-    """The values of rows, given as columns: all at once, where nothing is sealed.
+    """Return the values of rows, given as columns: all at once, where nothing is encrypted.
 
     Raises:
         Corrupt: a payload is not what was stored; the message names thread and position.
-        KeyMissing, NotEncrypted: the database's keys are not those of what is stored.
+        KeyMissing, NotEncrypted: the database's keys are not those of the stored rows.
     """
     if not keyring.encrypts:
         try:
@@ -136,15 +136,15 @@ def _value(
         raise about(error, f"entry {position} of thread {thread_id!r}") from error
 
 
-def weight(rows: Iterable[Any]) -> int:
-    """How much there is to decode, in bytes."""
+def decoded_size(rows: Iterable[Any]) -> int:
+    """Return the number of bytes to decode."""
     return sum(len(row.payload) for row in rows if row.payload is not None)
 
 
-def weighed(values: list[Any]) -> tuple[list[Any], int]:
-    """Values to encode, with a guess of how long that takes, in bytes of a state.
+def copy_if_heavy(values: list[Any]) -> tuple[list[Any], int]:
+    """Return values to encode, copied if that takes long, and the estimate of it in bytes.
 
-    Those that take long are copies: the caller may change its own while a thread encodes them.
+    A caller may change its objects while a thread encodes the copies.
     """
     if len(values) > 2_000 or is_heavy(values):
         return frozen(values), OFF_LOOP_BYTES
@@ -152,7 +152,7 @@ def weighed(values: list[Any]) -> tuple[list[Any], int]:
 
 
 def check_keys(keys: Sequence[str | None] | str | None, count: int) -> list[str | None]:
-    """A key for each entry, or ``None``; one string is the key of a single entry."""
+    """Return a key for each entry, or ``None``; one string is the key of a single entry."""
     if keys is None:
         return [None] * count
     given = [keys] if isinstance(keys, str) else list(keys)
@@ -164,7 +164,7 @@ def check_keys(keys: Sequence[str | None] | str | None, count: int) -> list[str 
 def check_times(
     given: datetime | Sequence[datetime] | None, count: int, now: datetime
 ) -> list[datetime]:
-    """When each entry occurred: now, at one time, or each at its own."""
+    """Return the time at which each entry occurred: now, one time for all, or each its own."""
     times = [now] * count if given is None else given
     if isinstance(times, datetime):
         times = [times] * count

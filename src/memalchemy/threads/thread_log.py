@@ -48,7 +48,7 @@ from memalchemy.keys import (
     check_thread_id,
     encode_id,
     encode_namespace,
-    fork_of,
+    new_fork_id,
 )
 from memalchemy.log import (
     Head,
@@ -59,9 +59,9 @@ from memalchemy.log import (
     entries,
     listing,
     new_epoch,
-    second_of,
+    truncate_to_second,
 )
-from memalchemy.log.entries import remove_all
+from memalchemy.log.entries import clear_entries
 from memalchemy.search.text import ScoredRow, find_entries
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import entry_rows
@@ -74,22 +74,26 @@ TRIES = 5
 _ALWAYS = (datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
 
 _VERSION, _EPOCH, _SEQ, _CODEC, _CHECKSUM, _PAYLOAD = range(6)
-"""The first columns of `entries.read_news`, whose rows have no names."""
+"""The first columns of `entries.read_changes`, whose rows have no names."""
 
 
 class ThreadLog:
-    """Keep what happens in a thread, in order: any values, appended, read, taken back.
+    """Ordered log of a thread's entries: any values, appended, read, edited and removed.
+
+        log = ThreadLog(db)
+        await log.append("thread-1", [{"role": "user", "content": "Hello"}])
+        newest = await log.tail("thread-1", 20)
 
     Order is that of positions, which are allotted one after another whoever appends, never that of
     a clock. Every write is whole or absent, and costs the same however long the log is. Writes take
-    ``expected_version``: the log's `version` that the caller has seen, 0 for a log that is not
-    there; if it has moved on, `Conflict` is raised and nothing is changed.
+    ``expected_version``: the log's `version` that the caller has seen, 0 for a log that does not
+    exist; if it has moved on, `Conflict` is raised and nothing is changed.
 
     Args:
-        db: where to keep them.
+        db: the database.
         namespace: keeps several uses of one thread id apart.
-        index_text: make the words of entries findable with `search`.
-        ttl: how long a log lives after its last append, in seconds or as a timedelta.
+        index_text: let `search` find the words of entries.
+        ttl: the lifetime of a log after its last append, in seconds or as a timedelta.
 
     Every method takes ``connection=``, an `AsyncConnection` or `AsyncSession` of the host: the work
     is then part of the host's transaction, sees its own writes, and is gone after a rollback.
@@ -131,18 +135,19 @@ class ThreadLog:
         ttl: Seconds | None = None,
         connection: HostConnection | None = None,
     ) -> list[int]:
-        """Append one entry, or a list of them, and return their positions; all or none.
+        """Append one entry, or a list of them, all or none; return their positions.
 
         Without *keys* it is one round trip on PostgreSQL. If the connection is lost in the middle
         of it, nobody knows whether it happened: the error says ``maybe_applied``. With *keys* such
         an append is repeated, because it is safe to.
 
         Args:
-            entries: a value, or a list of values; see `memalchemy.codec.values` for what they may
-                hold. A list is several entries: put one that is itself a list into a list.
+            entries: a value, or a list of values; see `memalchemy.codec.values` for the values it
+                may
+            hold. A list is several entries: put one that is itself a list into a list.
             keys: for each entry a key of up to 128 characters, or ``None``. An entry whose key is
                 in the log is not appended again; its position is returned.
-            occurred_at: when it happened, for all or for each; now, if not given.
+            occurred_at: the time of all entries, or of each; now, if not given.
             ttl: in place of the log's own. The last append counts: after one without any, the log
                 does not expire.
 
@@ -152,7 +157,7 @@ class ThreadLog:
             ThreadDeleted: a version was expected, and the thread has been deleted since.
         """
         given = list(entries) if isinstance(entries, list) else [entries]
-        return await self._place(
+        return await self._append(
             "thread.append",
             thread_id,
             given,
@@ -176,15 +181,15 @@ class ThreadLog:
         clearing: ThreadLog | None = None,
         connection: HostConnection | None = None,
     ) -> list[int]:
-        """Put entries in place of all beyond position *after* (0: of all), in one transaction.
+        """Replace all entries beyond position *after* (0: all); return the new positions.
 
-        Their positions are new ones. Otherwise as `append`; without entries it cuts off the end.
+        One transaction. Otherwise as `append`; without entries it cuts off the end.
         Another log of the thread, *clearing*, loses its entries in the same transaction.
         """
         if clearing is not None and not isinstance(clearing, ThreadLog):
             raise TypeError(f"clearing is a ThreadLog, not {type(clearing).__name__}")
         given = list(entries) if isinstance(entries, list) else [entries]
-        return await self._place(
+        return await self._append(
             "thread.replace",
             thread_id,
             given,
@@ -209,15 +214,15 @@ class ThreadLog:
         Of several that pop at once, in whatever processes, no two are given the same entry.
 
         Raises:
-            Corrupt: what is stored does not match its checksum; it was not removed.
+            Corrupt: the stored entry does not match its checksum; it was not removed.
         """
         log = self._log(thread_id)
         expected = _version(expected_version)
 
         def program() -> Program[Entry | None]:
             values = self._values(log)
-            row = yield from entries.take_newest(self.db.dialect, log, values, expected)
-            return None if row is None else entry_rows.entry(thread_id, self.db.keyring, row)
+            row = yield from entries.pop_newest(self.db.dialect, log, values, expected)
+            return None if row is None else entry_rows.to_entry(thread_id, self.db.keyring, row)
 
         with operation("thread.pop", **self._about(thread_id)) as event:
             return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
@@ -230,7 +235,7 @@ class ThreadLog:
         expected_version: int | Unset = UNSET,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove the entries at *positions*, in one transaction; how many of them there were.
+        """Remove the entries at *positions*, in one transaction; return the number that existed.
 
         Raises:
             Conflict, ThreadDeleted: as `append`.
@@ -239,10 +244,10 @@ class ThreadLog:
         expected = _version(expected_version)
         given = check_list(positions, "positions")
         ranges = _ranges(_position(position, "position") for position in given)
-        return await self._written(
+        return await self._write(
             "thread.remove",
             thread_id,
-            lambda: entries.remove_some(d, log, self._values(log), ranges, expected),
+            lambda: entries.remove_ranges(d, log, self._values(log), ranges, expected),
             connection,
         )
 
@@ -255,7 +260,7 @@ class ThreadLog:
         expected_version: int | Unset = UNSET,
         connection: HostConnection | None = None,
     ) -> bool:
-        """Give the entry at *position* another value; whether it was there.
+        """Change the value of the entry at *position*; return whether it existed.
 
         Its position, key and times stay.
 
@@ -264,14 +269,14 @@ class ThreadLog:
         """
         log, d = self._log(thread_id), self.db.dialect
         expected = _version(expected_version)
-        (value,), weight = entry_rows.weighed([value])
-        encode = partial(entry_rows.encoded, value, self._index_text, self.db.keyring)
-        row = await off_loop(weight, encode)
+        (value,), decoded_size = entry_rows.copy_if_heavy([value])
+        encode = partial(entry_rows.encode_entry, value, self._index_text, self.db.keyring)
+        row = await off_loop(decoded_size, encode)
         row["p_seq"] = _position(position, "position")
         with operation("thread.edit", **self._about(thread_id)) as event:
             event.payload_bytes = len(row["p_payload"])
             return await self.db.run(
-                lambda: entries.change_one(d, log, self._values(log), row, expected),
+                lambda: entries.edit_entry(d, log, self._values(log), row, expected),
                 WRITE,
                 connection=connection,
                 event=event,
@@ -284,24 +289,24 @@ class ThreadLog:
         expected_version: int | Unset = UNSET,
         connection: HostConnection | None = None,
     ) -> int:
-        """Remove all entries; how many they were. The log itself stays, and so do its versions."""
+        """Remove all entries; return their number. The log itself stays, and its versions go on."""
         log, d = self._log(thread_id), self.db.dialect
         expected = _version(expected_version)
-        return await self._written(
+        return await self._write(
             "thread.clear",
             thread_id,
-            lambda: entries.remove_all(d, log, self._values(log), expected),
+            lambda: entries.clear_entries(d, log, self._values(log), expected),
             connection,
         )
 
     async def delete(self, thread_id: str, *, connection: HostConnection | None = None) -> bool:
-        """Delete this log of the thread; whether it was there.
+        """Delete this log of the thread; return whether it existed.
 
         The thread's other logs, its checkpoints too, stay: `Checkpointer.delete` deletes a thread
         with all its logs. For a day an append that expects a version gets `ThreadDeleted`.
         """
         log, now = self._log(thread_id), datetime.now(UTC)
-        return await self._written(
+        return await self._write(
             "thread.delete", thread_id, lambda: delete_log(self.db.dialect, log, now), connection
         )
 
@@ -314,21 +319,21 @@ class ThreadLog:
         namespace: Iterable[str] | None = None,
         connection: HostConnection | None = None,
     ) -> str:
-        """Copy the log up to *position* (all of it, without) into a new thread; return its id.
+        """Copy the log up to *position* (the whole log, without) into a new thread; return its id.
 
-        ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut off to fit).
+        The id is ``THREAD-fork-xxxxxxxx`` if none is given (a long THREAD is cut off to fit).
         Positions, keys and times are those of the original; the two share nothing afterwards. With
         another *namespace* the copy goes there, and may be of the same thread.
 
         Raises:
             NotFound: there is no such entry, or none at all.
-            Conflict: the new thread holds something in that namespace already.
+            Conflict: the new thread is not empty in that namespace.
             ValueError: the new log is the old one.
         """
         to_log = self if namespace is None else ThreadLog(self.db, namespace=namespace)
         target = new_thread_id
         if target is None:
-            target = fork_of(thread_id)
+            target = new_fork_id(thread_id)
         source, to, now = self._log(thread_id), to_log._log(target), datetime.now(UTC)
         if to == source:
             raise ValueError("a fork needs a thread id of its own")
@@ -359,7 +364,7 @@ class ThreadLog:
         """The newest *limit* entries, the oldest of them first; those below position *before*.
 
         Raises:
-            Corrupt: what is stored does not match its checksum. From every reading method.
+            Corrupt: a stored entry does not match its checksum. From every reading method.
         """
         found = await self._entries(thread_id, "last", None, before, None, None, limit, connection)
         return found[::-1]
@@ -375,7 +380,7 @@ class ThreadLog:
         limit: int | None = None,
         connection: HostConnection | None = None,
     ) -> list[Entry]:
-        """Entries in order: the first *limit* of those that every given bound lets through.
+        """Return entries in order: the first *limit* that are within every given bound.
 
         Positions beyond *after* and below *before*; occurred at *since* or later, and earlier than
         *until*. Positions are looked up, times are compared entry by entry.
@@ -420,13 +425,13 @@ class ThreadLog:
         *,
         connection: HostConnection | None = None,
     ) -> LogReading:
-        """All entries; after an earlier reading *seen*, only what is new since, if that will do.
+        """Return all entries; after an earlier reading *seen*, only the new ones if that suffices.
 
-        It will while nothing was removed or edited. Otherwise ``complete`` is set, and the entries
-        are all that there are, in place of those that were read before. One round trip.
+        It suffices while nothing was removed or edited. Otherwise ``complete`` is set, and the
+        entries are all that there are, in place of those that were read before. One round trip.
         """
-        make = partial(entry_rows.entries, thread_id, self.db.keyring)
-        reading, found = await self._news(thread_id, seen, make, True, connection)
+        make = partial(entry_rows.to_entries, thread_id, self.db.keyring)
+        reading, found = await self._read_changes(thread_id, seen, make, True, connection)
         return replace(reading, entries=found)
 
     async def scan(
@@ -437,10 +442,10 @@ class ThreadLog:
         *,
         connection: HostConnection | None = None,
     ) -> tuple[LogReading, list[Made]]:
-        """`read`, for those who need neither keys nor times: some times as fast.
+        """Do as `read` without keys and times, which is some times as fast.
 
-        *make* is called with each position, value and checksum, maybe in another thread; what it
-        returned is given beside the reading, which has no entries.
+        *make* is called with each position, value and checksum, maybe in another thread; its
+        results are returned beside the reading, which has no entries.
         """
 
         def made(
@@ -451,12 +456,12 @@ class ThreadLog:
         return await self.read_columns(thread_id, made, seen, connection)
 
     async def count(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
-        """How many entries the log has. They are counted: this takes longer as there are more."""
+        """Count the entries of the log one by one: this takes longer as there are more."""
         rows = await self._rows(entries.count_entries, thread_id, connection)
         return int(rows[0][0])
 
     async def version(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
-        """The log's version, which every write moves; 0 if it is not there."""
+        """Return the log's version, which every write moves; 0 if the log does not exist."""
         rows = await self._rows(entries.read_version, thread_id, connection)
         return int(rows[0].version) if rows else 0
 
@@ -465,23 +470,25 @@ class ThreadLog:
     async def list_threads(
         self, limit: int = 100, pattern: str = "*", *, connection: HostConnection | None = None
     ) -> list[str]:
-        """The ids of threads with an entry, most recently written first.
+        """Return the ids of threads with an entry, most recently written first.
 
         *pattern* is a glob over the whole id, case-sensitive: ``*``, ``?``, ``[a-z]``.
         """
-        found = listing.ThreadIds(self.db, self._path, "entries", pattern)
+        found = listing.ThreadListing(self.db, self._path, "entries", pattern)
         return await found.first(check_limit(limit), connection)
 
     async def count_threads(
         self, pattern: str = "*", *, connection: HostConnection | None = None
     ) -> int:
-        """How many threads with an entry there are, whose ids match the glob."""
-        return await listing.ThreadIds(self.db, self._path, "entries", pattern).count(connection)
+        """Count the threads with an entry whose ids match the glob."""
+        return await listing.ThreadListing(self.db, self._path, "entries", pattern).count(
+            connection
+        )
 
     async def last_written(
         self, thread_ids: Sequence[str], *, connection: HostConnection | None = None
     ) -> dict[str, datetime]:
-        """When each of these threads was last written, of those that have an entry."""
+        """Return the time of the last write of each of these threads that has an entry."""
         d = self.db.dialect
         found: dict[str, datetime] = {}
         given = check_list(thread_ids, "thread_ids")
@@ -489,7 +496,9 @@ class ThreadLog:
         binds = {"k_tenant": self.db.tenant, "k_namespace": self._path, "p_now": datetime.now(UTC)}
         with operation("thread.read", tenant=self.db.tenant) as event:
             for some in d.statements.list_batches("p_thread_ids", ids):
-                rows = await self._ask(listing.list_named(d), binds | some, connection, event)
+                rows = await self._query(
+                    listing.list_last_writes(d), binds | some, connection, event
+                )
                 found |= {row.thread_id: row.updated_at for row in rows}
         return found
 
@@ -508,9 +517,9 @@ class ThreadLog:
         }
         if after is not None:
             binds["p_thread_id"] = check_thread_id(after)
-        statement = listing.list_old(self.db.dialect, after=after is not None)
+        statement = listing.list_threads_older(self.db.dialect, after=after is not None)
         with operation("thread.read", tenant=self.db.tenant) as event:
-            rows = await self._ask(statement, binds, None, event)
+            rows = await self._query(statement, binds, None, event)
         return [row.thread_id for row in rows]
 
     # --- Search -----------------------------------------------------------------------------------
@@ -523,7 +532,7 @@ class ThreadLog:
         thread_id: str | None = None,
         connection: HostConnection | None = None,
     ) -> list[EntryHit]:
-        """Entries that hold words of *query*, best first; of one thread, or of all.
+        """Return entries that hold words of *query*, best first; of one thread, or of all.
 
         Accents and case do not matter, Chinese, Japanese and Korean words are found, and nothing in
         *query* is an operator. A query without words finds nothing.
@@ -556,17 +565,17 @@ class ThreadLog:
                 event=event,
             )
             hits = partial(_hits, found, terms, self.db.keyring)
-            return await off_loop(entry_rows.weight(row for _, row in found), hits)
+            return await off_loop(entry_rows.decoded_size(row for _, row in found), hits)
 
     # --- Shared by the methods above, and by what rests on a log ----------------------------------
 
     async def hold(self, thread_id: str, connection: HostConnection) -> Head | None:
-        """Lock the log until the transaction of *connection* ends; its head, ``None`` without one.
+        """Lock the log until the transaction of *connection* ends; return its head, if it has one.
 
-        For what is kept beside a log and has to fit it: nobody else writes to it meanwhile.
+        Nobody else writes to the log meanwhile, so that other data can be kept in step with it.
         """
         log, now = self._log(thread_id), datetime.now(UTC)
-        program = partial(entries.standing, self.db.dialect, log, {"p_now": now}, UNSET)
+        program = partial(entries.lock_live_head, self.db.dialect, log, {"p_now": now}, UNSET)
         return await self.db.run(program, WRITE_ROWS, connection=connection)
 
     async def read_columns(
@@ -576,19 +585,21 @@ class ThreadLog:
         seen: LogReading | None,
         connection: HostConnection | None,
     ) -> tuple[LogReading, Made]:
-        """`scan` for a *make* that is called once, with all positions, values and checksums."""
+        """Do as `scan` with a *make* that is called once, with all positions and their values."""
         keyring = self.db.keyring
 
         def made(found: Sequence[Any]) -> Made:
             seqs, codecs, checksums, payloads = (
                 [row[at] for row in found] for at in (_SEQ, _CODEC, _CHECKSUM, _PAYLOAD)
             )
-            decoded = entry_rows.values(thread_id, keyring, seqs, codecs, checksums, payloads)
+            decoded = entry_rows.decode_values(
+                thread_id, keyring, seqs, codecs, checksums, payloads
+            )
             return make(seqs, decoded, checksums)
 
-        return await self._news(thread_id, seen, made, False, connection)
+        return await self._read_changes(thread_id, seen, made, False, connection)
 
-    async def _place(
+    async def _append(
         self,
         name: str,
         thread_id: str,
@@ -609,9 +620,9 @@ class ThreadLog:
         checked = entry_rows.check_keys(keys, len(given))
         times = entry_rows.check_times(occurred_at, len(given), values["p_now"])
         how = self._index_text, self.db.keyring
-        given, weight = entry_rows.weighed(given)
-        encode = partial(entry_rows.rows_of, given, checked, times, *how)
-        rows = await off_loop(weight, encode)
+        given, decoded_size = entry_rows.copy_if_heavy(given)
+        encode = partial(entry_rows.encode_entries, given, checked, times, *how)
+        rows = await off_loop(decoded_size, encode)
         values |= {
             "p_expires_at": None if life is None else values["p_now"] + life,
             "p_epoch": new_epoch(),
@@ -633,18 +644,22 @@ class ThreadLog:
                     return list(range(allotted.next_seq - len(rows), allotted.next_seq))
 
             def program() -> Program[list[int]]:
-                placed = yield from append.place_entries(d, log, values, rows, expected, after)
+                placed = yield from append.append_entries_locked(
+                    d, log, values, rows, expected, after
+                )
                 if clearing is not None:
                     other = clearing._log(thread_id)
-                    yield from remove_all(d, other, clearing._values(other))
+                    yield from clear_entries(d, other, clearing._values(other))
                 return placed
 
-            # Where each has a key an append may be sent again; unless a version refuses it then.
+            # An append may be sent again if each entry has a key, and no version would refuse it.
             keyed = None not in checked and after is None and expected is UNSET
             again = keyed and connection is None
-            return await self._sent(program, connection, event, tries=TRIES if again else 1)
+            return await self._run_with_retries(
+                program, connection, event, tries=TRIES if again else 1
+            )
 
-    async def _sent(
+    async def _run_with_retries(
         self,
         program: Callable[[], Program[T]],
         connection: HostConnection | None,
@@ -660,7 +675,7 @@ class ThreadLog:
                     raise
         raise AssertionError("unreachable")
 
-    async def _written(
+    async def _write(
         self,
         name: str,
         thread_id: str,
@@ -670,7 +685,7 @@ class ThreadLog:
         with operation(name, **self._about(thread_id)) as event:
             return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
 
-    async def _news(
+    async def _read_changes(
         self,
         thread_id: str,
         seen: LogReading | None,
@@ -687,9 +702,9 @@ class ThreadLog:
         }
 
         def program() -> Program[Answer]:
-            news = entries.read_news(self.db.dialect, whole=whole)
+            news = entries.read_changes(self.db.dialect, whole=whole)
             rows = yield news, binds
-            if seen is not None and _is_other(seen, rows):
+            if seen is not None and _is_other_history(seen, rows):
                 rows = yield news, binds | {"p_epoch": -1, "p_after": -1}
             return rows
 
@@ -697,7 +712,7 @@ class ThreadLog:
             reading, found = await self.db.run(
                 program,
                 READ,
-                decode=Decode(partial(_reading, seen, make), _weight),
+                decode=Decode(partial(_reading, seen, make), _decoded_size),
                 connection=connection,
                 event=event,
             )
@@ -722,7 +737,9 @@ class ThreadLog:
         binds = self._log(thread_id).binds() | {
             "p_now": datetime.now(UTC),
             "p_after": -1 if after is None else check_position(after, "after"),
-            "p_before": entries.EVERYTHING if before is None else check_position(before, "before"),
+            "p_before": entries.MAX_POSITION
+            if before is None
+            else check_position(before, "before"),
             "p_limit": check_limit(2**31 - 1 if limit is None else limit),
         }
         if timed:
@@ -738,7 +755,8 @@ class ThreadLog:
                 program,
                 READ,
                 decode=Decode(
-                    partial(entry_rows.entries, thread_id, self.db.keyring), entry_rows.weight
+                    partial(entry_rows.to_entries, thread_id, self.db.keyring),
+                    entry_rows.decoded_size,
                 ),
                 connection=connection,
                 event=event,
@@ -749,7 +767,11 @@ class ThreadLog:
 
     def _values(self, log: Log) -> dict[str, Any]:
         now = datetime.now(UTC)
-        return log.names() | {"p_now": now, "p_active_at": second_of(now), "p_stored_at": now}
+        return log.head_binds() | {
+            "p_now": now,
+            "p_active_at": truncate_to_second(now),
+            "p_stored_at": now,
+        }
 
     def _about(self, thread_id: str) -> dict[str, Any]:
         details: dict[str, object] = {"namespace": "/".join(self.namespace)}
@@ -758,9 +780,9 @@ class ThreadLog:
     async def _rows(self, family: Any, thread_id: str, connection: HostConnection | None) -> Answer:
         binds = self._log(thread_id).binds() | {"p_now": datetime.now(UTC)}
         with operation("thread.read", **self._about(thread_id)) as event:
-            return await self._ask(family(self.db.dialect), binds, connection, event)
+            return await self._query(family(self.db.dialect), binds, connection, event)
 
-    async def _ask(
+    async def _query(
         self,
         statement: Executable,
         binds: Mapping[str, Any],
@@ -796,11 +818,11 @@ def _ranges(positions: Iterable[int]) -> list[tuple[int, int]]:
 def _position(position: object, name: str) -> int:
     if isinstance(position, bool) or not isinstance(position, int):
         raise TypeError(f"{name} is a position, not {type(position).__name__}")
-    return max(min(position, entries.EVERYTHING), -1)
+    return max(min(position, entries.MAX_POSITION), -1)
 
 
 def _hits(found: Sequence[ScoredRow], terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:
-    return [entry_rows.hit(row, score, terms, keyring) for score, row in found]
+    return [entry_rows.to_hit(row, score, terms, keyring) for score, row in found]
 
 
 def _reading(
@@ -809,7 +831,7 @@ def _reading(
     if not rows:
         return LogReading([], 0, -1, -1, seen is None or seen.version != 0), make(())
     version, epoch, last = rows[0][_VERSION], rows[0][_EPOCH], rows[-1]
-    complete = seen is None or seen.epoch != epoch or _is_other(seen, rows)
+    complete = seen is None or seen.epoch != epoch or _is_other_history(seen, rows)
     if last[_SEQ] is None:
         return LogReading([], version, epoch, -1, complete), make(())
     known = 1 if seen is not None and not complete and seen.position >= 0 else 0
@@ -817,16 +839,16 @@ def _reading(
     return LogReading([], version, epoch, last[_SEQ], complete, last[_CHECKSUM]), found
 
 
-def _is_other(seen: LogReading, rows: Answer) -> bool:
-    """Whether a log of the same epoch is not the one that was read.
+def _is_other_history(seen: LogReading, rows: Answer) -> bool:
+    """Return whether a log with the epoch of *seen* is not the log that was read then.
 
-    The epoch stays where a standby that lagged has taken over, or an older copy was restored. What
-    was read last may be among what was lost.
+    The epoch stays where a standby that lagged has taken over, or an older copy was restored. The
+    last entry of the reading may be among the lost ones.
     """
     if not rows or rows[0][_EPOCH] != seen.epoch or seen.position < 0:
         return False
     return (rows[0][_SEQ], rows[0][_CHECKSUM]) != (seen.position, seen.mark)
 
 
-def _weight(rows: Answer) -> int:
+def _decoded_size(rows: Answer) -> int:
     return sum([len(row[_PAYLOAD] or b"") for row in rows])

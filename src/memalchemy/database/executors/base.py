@@ -59,7 +59,7 @@ class Executor(abc.ABC):
 
     @property
     def holds_writer(self) -> bool:
-        """Whether a transaction of the running task holds the database's only writer."""
+        """True while a transaction of the running task holds the database's only writer."""
         return False
 
     def checked_out(self) -> int:

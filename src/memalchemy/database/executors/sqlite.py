@@ -186,7 +186,7 @@ class SQLiteExecutor(Executor):
 
     @property
     def holds_writer(self) -> bool:
-        """Whether an open transaction of the running task holds the writer."""
+        """True while an open transaction of the running task holds the writer."""
         return any(owner == id(self) and not lease.is_over for owner, lease in _leases.get())
 
     def _refuse_while_held(self) -> None:

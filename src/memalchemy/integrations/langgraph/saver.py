@@ -166,7 +166,7 @@ class MemalchemySaver(SyncAdapter, BaseCheckpointSaver[str]):
         if parent_id is None or not unchanged:
             return {}
         keys = [records.ENVELOPE, *map(records.key_of, unchanged)]
-        if state := checkpointer.remembered(thread_id, parent_id, keys):
+        if state := checkpointer.cached_values(thread_id, parent_id, keys):
             versions = checkpoint["channel_versions"]
             return records.unchanged_values(self.serde, state, versions, unchanged)
         given = checkpoint["channel_values"]

@@ -23,14 +23,14 @@ from memalchemy.errors import Corrupt, StatementFailed
 from memalchemy.events import operation
 from memalchemy.keys import check_thread_id, encode_id
 from memalchemy.log import Log
-from memalchemy.log.scan import PAGE, ask, scan
+from memalchemy.log.scan import PAGE, run_query, scan
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, same_log
 from memalchemy.maintenance.verify.items import ItemCheck
 from memalchemy.maintenance.verify.logs import LogCheck
 from memalchemy.maintenance.verify.report import REMEDIES, Report, ReportBuilder, counted
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.search.scope import ITEMS
-from memalchemy.statements import beyond, statement
+from memalchemy.statements import after_key, statement
 
 LOG_ORDER = ("thread_id", "namespace", "log_id")
 """The columns that logs are listed by. Damage can give two logs the same names."""
@@ -143,7 +143,7 @@ class DatabaseCheck:
             if d.maintenance.storage_faults(which) is None:
                 continue
             try:
-                for row in await ask(self.db, find_storage_faults(d, which=which), {}):
+                for row in await run_query(self.db, find_storage_faults(d, which=which), {}):
                     self.report.add("storage", f"the database's own check: {row.fault}")
             except Corrupt as error:
                 self.report.add("storage", f"the database's own check failed: {error}")
@@ -265,7 +265,7 @@ class DatabaseCheck:
     async def _count_positions(self, tenant: str) -> int:
         statement = count_positions(self.db.dialect, scope=self._scope)
         try:
-            rows = await ask(self.db, statement, self._binds(tenant))
+            rows = await run_query(self.db, statement, self._binds(tenant))
         except (UnreadableRows, StatementFailed):
             return 0  # a damaged head, which is reported when its log is checked
         return int(rows[0].positions)
@@ -306,7 +306,7 @@ class DatabaseCheck:
         """Find rows of logs that have no head, or one of another tenant."""
         for table in ("checkpoints", "deltas"):
             statement = list_orphans(self.db.dialect, table=table)
-            for row in await ask(self.db, statement, {"k_tenant": tenant, "p_limit": PAGE}):
+            for row in await run_query(self.db, statement, {"k_tenant": tenant, "p_limit": PAGE}):
                 rows = counted(row.orphans, "row", "rows") + f" of {table}"
                 if not row.strays:
                     what = f"{rows} without a thread, which nothing reads (log {row.log_id})"
@@ -335,14 +335,14 @@ def _positions_of(sample: list[int] | None, first: int, count: int) -> list[int]
 
 
 @statement(after=(True, False))
-def next_tenant_of_logs(d: Dialect, after: bool) -> Executable:
+def next_tenant_of_logs(dialect: Dialect, after: bool) -> Executable:
     """Select the next tenant that has a thread, or NULL: a step along the index, not over rows."""
     query = select(func.min(THREADS.c.tenant).label("tenant"))
     return query.where(THREADS.c.tenant > bindparam("k_tenant")) if after else query
 
 
 @statement(after=(True, False))
-def next_tenant_of_items(d: Dialect, after: bool) -> Executable:
+def next_tenant_of_items(dialect: Dialect, after: bool) -> Executable:
     """Select the next tenant that has an item, or NULL; not memalchemy's own."""
     tenant = ITEMS.c.tenant
     query = select(func.min(tenant).label("tenant")).where(tenant != literal_column("'~'"))
@@ -357,7 +357,7 @@ def _of_tenant(query: Select[Any], scope: str) -> Select[Any]:
 
 
 @statement(scope=("tenant", "thread"))
-def count_positions(d: Dialect, scope: str) -> Executable:
+def count_positions(dialect: Dialect, scope: str) -> Executable:
     """Count the positions that logs have allotted, which is about the number of their rows."""
     return _of_tenant(
         select(func.coalesce(func.sum(THREADS.c.next_seq - 1), 0).label("positions")), scope
@@ -365,16 +365,16 @@ def count_positions(d: Dialect, scope: str) -> Executable:
 
 
 @statement(scope=("tenant", "thread"), after=(True, False))
-def list_logs(d: Dialect, scope: str, after: bool) -> Executable:
+def list_logs(dialect: Dialect, scope: str, after: bool) -> Executable:
     """Select a page of the logs of a tenant or thread, tombstones too, in the order of names."""
     query = _of_tenant(select(*(THREADS.c[name] for name in (*LOG_ORDER, "next_seq"))), scope)
     if after:
-        query = query.where(beyond(d, THREADS, LOG_ORDER))
+        query = query.where(after_key(dialect, THREADS, LOG_ORDER))
     return query.order_by(*(THREADS.c[name] for name in LOG_ORDER)).limit(bindparam("p_limit"))
 
 
 @statement(table=("checkpoints", "deltas"))
-def list_orphans(d: Dialect, table: str) -> Executable:
+def list_orphans(dialect: Dialect, table: str) -> Executable:
     """Select the logs that have rows of a tenant, and no head, or one of another tenant."""
     rows = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}[table]
     head = THREADS.c.log_id
@@ -396,6 +396,6 @@ def list_orphans(d: Dialect, table: str) -> Executable:
 
 
 @statement(which=("pages", "references"))
-def find_storage_faults(d: Dialect, which: str) -> Executable | None:
+def find_storage_faults(dialect: Dialect, which: str) -> Executable | None:
     """Select what the database itself finds wrong with its storage."""
-    return d.maintenance.storage_faults(which)
+    return dialect.maintenance.storage_faults(which)

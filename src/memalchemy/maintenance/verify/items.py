@@ -35,7 +35,7 @@ from memalchemy.database import READ, Database, off_loop
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt
 from memalchemy.keys import decode_namespace, encode_namespace
-from memalchemy.log.scan import PAGE, ask, batches, scan
+from memalchemy.log.scan import PAGE, batches, run_query, scan
 from memalchemy.maintenance.verify.report import (
     OPENING_ERRORS,
     REMEDIES,
@@ -79,7 +79,7 @@ class ItemCheck:
 
     async def count(self) -> int:
         """Count the items, expired ones too."""
-        rows = await ask(self.db, count_items(self.db.dialect), self._all())
+        rows = await run_query(self.db, count_items(self.db.dialect), self._all())
         return int(rows[0].items)
 
     async def check(self, sample: Collection[int] | None, progress: Callable[[int], None]) -> None:
@@ -119,7 +119,7 @@ class ItemCheck:
     async def check_references(self) -> None:
         """Find vectors without an item, and counters of changes that are behind."""
         binds = {"k_tenant": self.tenant, "p_limit": PAGE}
-        for row in await ask(self.db, list_orphans(self.db.dialect), binds):
+        for row in await run_query(self.db, list_orphans(self.db.dialect), binds):
             vectors = counted(row.orphans, "vector", "vectors")
             what = f"{vectors} without an item, which no search finds"
             self._add("orphan", what, StoreNamespace(self.tenant, row.namespace), row.key)
@@ -129,7 +129,7 @@ class ItemCheck:
     async def _check_values(self, location: StoreNamespace, low: str, high: str) -> None:
         keyring = self.db.keyring
         binds = location.binds() | {"p_low": low, "p_high": high}
-        rows = await ask(self.db, read_items(self.db.dialect), binds, identified_by=("key",))
+        rows = await run_query(self.db, read_items(self.db.dialect), binds, identified_by=("key",))
         for index, row in enumerate(rows):
             self.report.items += 1
             if index in rows.damaged:
@@ -150,7 +150,7 @@ class ItemCheck:
     ) -> None:
         statement = read_vectors(self.db.dialect, native=native)
         binds = location.binds() | {"p_low": low, "p_high": high}
-        rows = await ask(self.db, statement, binds, identified_by=("key",))
+        rows = await run_query(self.db, statement, binds, identified_by=("key",))
         for index, row in enumerate(rows):
             if index in rows.damaged:
                 self._add("unreadable", rows.damaged[index], location, row.key)
@@ -272,14 +272,14 @@ def _bind(name: str, column: Any) -> Any:
 
 
 @statement()
-def count_items(d: Dialect) -> Executable:
+def count_items(dialect: Dialect) -> Executable:
     """Count the items of a tenant, expired ones too."""
     count = func.count().label("items")
     return select(count).select_from(ITEMS).where(in_scope(ITEMS, below=True))
 
 
 @statement(after=(True, False))
-def list_items(d: Dialect, after: bool) -> Executable:
+def list_items(dialect: Dialect, after: bool) -> Executable:
     """Select a page of the items of a tenant, with the bytes of values and numbers of vectors."""
     namespace, key = ITEMS.c.namespace, ITEMS.c.key
     numbers = select(func.coalesce(func.sum(EMBEDDINGS.c.dimensions), 0)).where(
@@ -288,7 +288,7 @@ def list_items(d: Dialect, after: bool) -> Executable:
     query = select(
         namespace,
         key,
-        d.statements.byte_length(ITEMS.c.value).label("stored"),
+        dialect.statements.byte_length(ITEMS.c.value).label("stored"),
         numbers.scalar_subquery().label("numbers"),
     ).where(in_scope(ITEMS, below=True))
     if after:
@@ -307,9 +307,9 @@ def _in_range(table: Any) -> Any:
 
 
 @statement()
-def read_items(d: Dialect) -> Executable:
+def read_items(dialect: Dialect) -> Executable:
     """Select the items of a namespace from key to key; metadata that is no JSON object is NULL."""
-    readable = d.statements.json_is_object(ITEMS.c.meta) == literal_column("1", Integer)
+    readable = dialect.statements.json_is_object(ITEMS.c.meta) == literal_column("1", Integer)
     columns = (
         *("key", "version", "codec", "checksum", "search_text", "field_terms", "value"),
         # Reading these columns is the check of them: that they can be read.
@@ -326,12 +326,14 @@ def read_items(d: Dialect) -> Executable:
 
 
 @statement(native=(True, False))
-def read_vectors(d: Dialect, native: bool) -> Executable | None:
+def read_vectors(dialect: Dialect, native: bool) -> Executable | None:
     """Select the vectors of the items of a namespace from key to key, as the driver gives them."""
-    if not native and not d.vectors.may_be_bytes:
+    if not native and not dialect.vectors.may_be_bytes:
         return None
     names = ("key", "field", "model", "part")
-    vector = type_coerce(d.vectors.readable(EMBEDDINGS.c.vector, native), NULLTYPE).label("vector")
+    vector = type_coerce(dialect.vectors.readable(EMBEDDINGS.c.vector, native), NULLTYPE).label(
+        "vector"
+    )
     return (
         select(*(EMBEDDINGS.c[name] for name in names), EMBEDDINGS.c.dimensions, vector)
         .where(_in_range(EMBEDDINGS))
@@ -340,7 +342,7 @@ def read_vectors(d: Dialect, native: bool) -> Executable | None:
 
 
 @statement()
-def list_orphans(d: Dialect) -> Executable:
+def list_orphans(dialect: Dialect) -> Executable:
     """Select the items of a tenant that have vectors and are not there."""
     there: Any = select(literal_column("1")).select_from(ITEMS).where(same_item(ITEMS, EMBEDDINGS))
     place = (EMBEDDINGS.c.namespace, EMBEDDINGS.c.key)
@@ -354,9 +356,9 @@ def list_orphans(d: Dialect) -> Executable:
 
 
 @statement()
-def list_last_changes(d: Dialect) -> Executable | None:
+def list_last_changes(dialect: Dialect) -> Executable | None:
     """Select a page of a tenant's namespaces that have vectors, and the last change of each."""
-    if not d.vectors.counts_changes:
+    if not dialect.vectors.counts_changes:
         return None
     namespace = EMBEDDINGS.c.namespace
     return (

@@ -22,8 +22,8 @@ from memalchemy.database import Database, off_loop
 from memalchemy.dialects import Dialect
 from memalchemy.keys import decode_namespace
 from memalchemy.log import STATES, Log
-from memalchemy.log.scan import ask, batches, scan
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, of_log, same_log, words
+from memalchemy.log.scan import batches, run_query, scan
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, constants, of_log, same_log
 from memalchemy.maintenance.log_positions import list_positions, scan_positions
 from memalchemy.maintenance.verify.log_rows import (
     Fault,
@@ -72,7 +72,7 @@ class LogCheck:
 
     async def check_head(self) -> bool:
         """Compare the head of the log with its rows; return whether there is a head."""
-        rows = await self._ask(read_head(self.db.dialect))
+        rows = await self._query(read_head(self.db.dialect))
         if not rows:
             return False
         head = rows[0]
@@ -129,7 +129,7 @@ class LogCheck:
                 continue
             binds = self.log.binds() | {"p_after": position - 1, "p_limit": 1}
             statement = list_positions(self.db.dialect, table="deltas")
-            found = await ask(self.db, statement, binds, identified_by=("seq",))
+            found = await run_query(self.db, statement, binds, identified_by=("seq",))
             seq = found[0].seq if found else position
             if found:
                 await self._check_rows(seq, seq)
@@ -142,7 +142,7 @@ class LogCheck:
 
     async def _check_rows(self, low: int, high: int) -> None:
         binds = self.log.binds() | {"p_low": low, "p_high": high}
-        rows = await ask(self.db, read_rows(self.db.dialect), binds, identified_by=("seq",))
+        rows = await run_query(self.db, read_rows(self.db.dialect), binds, identified_by=("seq",))
         for index, row in enumerate(rows):
             self.report.rows += 1
             if index in rows.damaged:
@@ -225,7 +225,7 @@ class LogCheck:
             result = await off_loop(size, partial(rebuild_state, row, base, keyring))
             if not isinstance(result, Fault):
                 return result
-        chain = await self._ask(read_chain(self.db.dialect), p_seq=row.seq)
+        chain = await self._query(read_chain(self.db.dialect), p_seq=row.seq)
         if not chain or not is_same_state(chain[-1], row, keyring):
             return None
         size = sum(len(link.payload) for link in chain)
@@ -286,7 +286,7 @@ class LogCheck:
         The id of a checkpoint that was deleted or replaced can be used again. It then names a later
         position, and a position below the child has no name any more.
         """
-        rows = await self._ask(read_lineage(self.db.dialect))
+        rows = await self._query(read_lineage(self.db.dialect))
         parents: dict[int, int | None] = {}
         names_below: dict[int, int] = {}
         for index, row in enumerate(rows):
@@ -339,7 +339,7 @@ class LogCheck:
             self._add("tenant", f"{rows} tenant {tenant!r}, and the log is of {self.log.tenant!r}")
         for seq, fault in sorted(self._faults.items()):
             affected = self._affected.get(seq, [])
-            names = await self._ask(read_name(self.db.dialect), p_seq=seq)
+            names = await self._query(read_name(self.db.dialect), p_seq=seq)
             remedy: str | None
             if complete:
                 remedy = self._remedy(seq, affected)
@@ -364,8 +364,8 @@ class LogCheck:
     def _add(self, code: str, sentence: str, **details: Any) -> None:
         self.report.add(code, sentence, self.log, **details)
 
-    async def _ask(self, statement: Executable, **binds: Any) -> Answer:
-        return await ask(self.db, statement, self.log.binds() | binds)
+    async def _query(self, statement: Executable, **binds: Any) -> Answer:
+        return await run_query(self.db, statement, self.log.binds() | binds)
 
     # --- Remedies ----------------------------------------------------------------------------
 
@@ -434,7 +434,7 @@ def _shown(checkpoint_id: str | None) -> str:
 
 
 @statement()
-def read_head(d: Dialect) -> Executable:
+def read_head(dialect: Dialect) -> Executable:
     """Select a log's head beside its last row, its last checkpoint and that one's id."""
 
     def last(table: Any, *where: Any) -> Any:
@@ -459,9 +459,9 @@ def read_head(d: Dialect) -> Executable:
         *(THREADS.c[name] for name in ("version", "epoch", "created_at", "updated_at")),
         *(THREADS.c[name] for name in ("active_at", "expires_at", "forked_from", "forked_seq")),
         *(THREADS.c[name] for name in NAMES),
-        d.statements.json_is_object(THREADS.c.meta).label("meta_readable"),
+        dialect.statements.json_is_object(THREADS.c.meta).label("meta_readable"),
         last(DELTAS).label("last_row"),
-        last(DELTAS, DELTAS.c.kind.not_in(words("write"))).label("last_but_writes"),
+        last(DELTAS, DELTAS.c.kind.not_in(constants("write"))).label("last_but_writes"),
         last(CHECKPOINTS).label("last_name"),
         newest.label("newest_id"),
     ).where(of_log(THREADS))
@@ -475,7 +475,7 @@ def _in_range(table: Any) -> Any:
 
 
 @statement()
-def read_rows(d: Dialect) -> Executable:
+def read_rows(dialect: Dialect) -> Executable:
     """Select the rows of a range of positions, with all that they must agree with."""
     base, parent, child = DELTAS.alias("base"), CHECKPOINTS.alias("parent"), DELTAS.alias("child")
     columns = (
@@ -505,7 +505,7 @@ def read_rows(d: Dialect) -> Executable:
             CHECKPOINTS.c.run_id,
             CHECKPOINTS.c.occurred_at.label("named_occurred_at"),
             CHECKPOINTS.c.created_at.label("named_created_at"),
-            d.statements.json_is_object(CHECKPOINTS.c.meta).label("meta_readable"),
+            dialect.statements.json_is_object(CHECKPOINTS.c.meta).label("meta_readable"),
             base.c.kind.label("base_kind"),
             base.c.depth.label("base_depth"),
             parent.c.seq.label("parent_at"),
@@ -524,7 +524,7 @@ def read_rows(d: Dialect) -> Executable:
 
 
 @statement()
-def read_chain(d: Dialect) -> Executable:
+def read_chain(dialect: Dialect) -> Executable:
     """Select the rows from which the state of a position is rebuilt, snapshot first."""
     columns = ("seq", "kind", "base_seq", "depth", "codec", "checksum", "payload")
     first = (
@@ -545,12 +545,12 @@ def read_chain(d: Dialect) -> Executable:
 
 
 @statement()
-def list_names_without_state(d: Dialect) -> Executable:
+def list_names_without_state(dialect: Dialect) -> Executable:
     """Select the checkpoints of a range of positions that have no state there."""
     state = and_(
         same_log(DELTAS, CHECKPOINTS),
         DELTAS.c.seq == CHECKPOINTS.c.seq,
-        DELTAS.c.kind.in_(words(*STATES)),
+        DELTAS.c.kind.in_(constants(*STATES)),
     )
     return (
         select(CHECKPOINTS.c.checkpoint_id, CHECKPOINTS.c.seq)
@@ -562,7 +562,7 @@ def list_names_without_state(d: Dialect) -> Executable:
 
 
 @statement()
-def read_name(d: Dialect) -> Executable:
+def read_name(dialect: Dialect) -> Executable:
     """Select the id of the checkpoint at a position."""
     return select(CHECKPOINTS.c.checkpoint_id).where(
         of_log(CHECKPOINTS),
@@ -571,7 +571,7 @@ def read_name(d: Dialect) -> Executable:
 
 
 @statement()
-def read_lineage(d: Dialect) -> Executable:
+def read_lineage(dialect: Dialect) -> Executable:
     """Select the positions of all checkpoints of a log, and those of their parents."""
     parent = CHECKPOINTS.alias("parent")
     named = and_(same_log(parent, CHECKPOINTS), parent.c.checkpoint_id == CHECKPOINTS.c.parent_id)

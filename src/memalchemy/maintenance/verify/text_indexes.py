@@ -23,7 +23,7 @@ from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.errors import AuthenticationFailed, Corrupt, StatementFailed
 from memalchemy.keys import encode_id
 from memalchemy.log import Log
-from memalchemy.log.scan import ask
+from memalchemy.log.scan import run_query
 from memalchemy.maintenance.verify.logs import read_name
 from memalchemy.maintenance.verify.report import MAX_AFFECTED, Location, ReportBuilder, counted
 from memalchemy.statements import Program, program_of, statement
@@ -165,13 +165,15 @@ class TextIndexCheck:
     async def _names(self, location: Location, seq: int) -> list[str]:
         """Return the id of the checkpoint at a position, if one is there."""
         binds = location.binds() | {"p_seq": seq}
-        return [row.checkpoint_id for row in await ask(self.db, read_name(self.db.dialect), binds)]
+        return [
+            row.checkpoint_id for row in await run_query(self.db, read_name(self.db.dialect), binds)
+        ]
 
     async def _check_index(self, index: str, whole: bool) -> None:
         d, faults = self.db.dialect, self.faults[index]
         name = d.text.index_name(index, self.db.schema)
         if name is not None:
-            state = await ask(self.db, read_state(d), {"p_index": name})
+            state = await run_query(self.db, read_state(d), {"p_index": name})
             if not state:
                 faults.reason = "is not there"
             elif not state[0].in_use:
@@ -220,31 +222,31 @@ def _sort_key(row: RowKey) -> RowKey:
 
 
 @statement()
-def read_state(d: Dialect) -> Executable | None:
+def read_state(dialect: Dialect) -> Executable | None:
     """Select whether the database uses a text index."""
-    return d.text.index_state()
+    return dialect.text.index_state()
 
 
 @statement(index=tuple(TEXT_INDEXES))
-def compare_with_rows(d: Dialect, index: str) -> Executable | None:
+def compare_with_rows(dialect: Dialect, index: str) -> Executable | None:
     """Let the database compare a text index with its rows."""
-    return d.text.check_integrity(index)
+    return dialect.text.check_integrity(index)
 
 
 @statement(index=tuple(TEXT_INDEXES))
-def find_missed(d: Dialect, index: str) -> Executable | None:
+def find_missed(dialect: Dialect, index: str) -> Executable | None:
     """Select the rows of a range that a text index does not find."""
-    return d.text.unindexed_rows(index)
+    return dialect.text.unindexed_rows(index)
 
 
 @statement()
-def use_text_indexes(d: Dialect) -> Executable | None:
+def use_text_indexes(dialect: Dialect) -> Executable | None:
     """Let the next statements of the transaction use the text indexes."""
-    return d.text.force_index()
+    return dialect.text.force_index()
 
 
 @statement(index=tuple(TEXT_INDEXES), step=range(REBUILD_STEPS))
-def rebuild(d: Dialect, index: str, step: int) -> Executable | None:
+def rebuild(dialect: Dialect, index: str, step: int) -> Executable | None:
     """Rebuild a text index, in one step or two."""
-    steps = d.text.rebuild(index)
+    steps = dialect.text.rebuild(index)
     return steps[step] if step < len(steps) else None

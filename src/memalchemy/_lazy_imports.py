@@ -1,4 +1,4 @@
-"""Names that a package imports when they are first used."""
+"""Lazy imports: names of a package that are imported when they are first used."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any
 
 
-def later(
-    package: str, places: Mapping[str, Iterable[str]]
+def lazy_exports(
+    package: str, modules: Mapping[str, Iterable[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of *package* for the names that its modules have.
 
@@ -17,19 +17,19 @@ def later(
     package that has ``__getattr__``.
 
     Args:
-        places: names by their modules, relative to the package: ``"module"`` is in the package,
+        modules: names by their modules, relative to the package: ``"module"`` is in the package,
             ``".module"`` beside it.
     """
     owner = sys.modules[package]
-    where = {name: module for module, names in places.items() for name in names}
+    module_of = {name: module for module, names in modules.items() for name in names}
 
     def get(name: str) -> Any:
-        if name not in where:
+        if name not in module_of:
             raise AttributeError(
                 f"module {package!r} has no attribute {name!r}", name=name, obj=owner
             )
-        value = getattr(import_module(f".{where[name]}", package), name)
+        value = getattr(import_module(f".{module_of[name]}", package), name)
         setattr(owner, name, value)  # the next access does not get here
         return value
 
-    return get, lambda: sorted({*vars(owner), *where})
+    return get, lambda: sorted({*vars(owner), *module_of})

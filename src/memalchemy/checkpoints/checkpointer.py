@@ -225,7 +225,7 @@ class Checkpointer:
                 *lineage* names and which has to be there: without its state, its pending writes,
                 or what it rests on in turn. Neither retention nor a deletion removes a checkpoint
                 that one that stays rests on.
-            run_id: what made it, for `delete_runs`.
+            run_id: what made it, for `find_runs`.
             occurred_at: when the step happened, an aware datetime, for an import of what happened
                 earlier; now, if not given. ``older_than`` of retention goes by it.
             ttl: in place of the checkpointer's own. The last save counts: after one without any,

@@ -95,7 +95,7 @@ def test_a_load_scans_neither_deltas_nor_checkpoints(
 @MODES
 @pytest.mark.parametrize("before", [True, False])
 def test_history_is_read_through_an_index(planner: Planner, before: bool, mode: str) -> None:
-    plan = planner.plan(listing.list_names(planner.memalchemy, before=before), mode)
+    plan = planner.plan(listing.list_checkpoints(planner.memalchemy, before=before), mode)
 
     assert "checkpoints" not in plan.scanned
     assert "pk_checkpoints" in plan.indexes
@@ -103,7 +103,7 @@ def test_history_is_read_through_an_index(planner: Planner, before: bool, mode: 
 
 @MODES
 def test_one_checkpoint_is_found_through_an_index(planner: Planner, mode: str) -> None:
-    plan = planner.plan(listing.read_name(planner.memalchemy), mode)
+    plan = planner.plan(listing.read_checkpoint(planner.memalchemy), mode)
 
     assert "checkpoints" not in plan.scanned
 

@@ -61,7 +61,8 @@ class LogInfo:
 
     ``newest_id`` is the id of its newest checkpoint; ``None`` if it has none. ``raw_size`` and
     ``stored_size`` are the sums of those of its checkpoints: see `CheckpointInfo`. Times are aware
-    UTC; ``updated_at`` is the time of the last write.
+    UTC; ``updated_at`` is the time of the last write. ``forked_from`` is the thread that a fork was
+    copied from, until that one is forgotten.
     """
 
     thread_id: str
@@ -73,6 +74,7 @@ class LogInfo:
     stored_size: int
     created_at: datetime
     updated_at: datetime
+    forked_from: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,23 @@ async def test_logs_are_listed_of_a_namespace_of_those_below_it_of_a_thread_and_
     assert await root.list_logs("nobody", below=True) == []
 
 
+async def test_a_log_says_which_thread_it_was_forked_from(db: Database) -> None:
+    checkpointer, talk = Checkpointer(db), ThreadLog(db, namespace=("talk",))
+    await checkpointer.save({"n": 1}, "ada", "a1")
+    await talk.append("ada", ["kettle"])
+    await checkpointer.fork("ada", new_thread_id="eve")
+    await talk.fork("ada", new_thread_id="eve")
+
+    logs = await checkpointer.list_logs(below=True)
+
+    assert {(log.thread_id, log.namespace, log.forked_from) for log in logs} == {
+        ("ada", (), None),
+        ("ada", ("talk",), None),
+        ("eve", (), "ada"),
+        ("eve", ("talk",), "ada"),
+    }
+
+
 async def test_a_log_says_what_is_in_it(busy: Database) -> None:
     graph = Checkpointer(busy, namespace=("graph",))
     await graph.save({"say": "copper kettle", "n": 2}, "ada", "g2")

@@ -3294,7 +3294,7 @@ AND (EXISTS (
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -3312,7 +3312,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=all, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -3337,7 +3337,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=all, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
@@ -3356,7 +3356,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=all, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
@@ -3382,7 +3382,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=all, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL
@@ -3399,7 +3399,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=all, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL
@@ -3423,7 +3423,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=prefix, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -3443,7 +3443,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=prefix, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -3470,7 +3470,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=prefix, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
@@ -3491,7 +3491,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=prefix, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
@@ -3519,7 +3519,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=prefix, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL
@@ -3538,7 +3538,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=prefix, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL
@@ -3564,7 +3564,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=thread, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -3583,7 +3583,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=thread, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -3609,7 +3609,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=thread, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
@@ -3629,7 +3629,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=thread, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
@@ -3656,7 +3656,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=thread, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL
@@ -3674,7 +3674,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=thread, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL

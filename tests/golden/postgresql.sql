@@ -5794,7 +5794,7 @@ AND (EXISTS (
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -5812,7 +5812,7 @@ LIMIT $4
 
 -- log.listing.list_logs(which=all, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -5834,7 +5834,7 @@ LIMIT $8
 
 -- log.listing.list_logs(which=all, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
@@ -5853,7 +5853,7 @@ LIMIT $5
 
 -- log.listing.list_logs(which=all, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
@@ -5876,7 +5876,7 @@ LIMIT $9
 
 -- log.listing.list_logs(which=all, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.deleted_at IS NULL
@@ -5893,7 +5893,7 @@ LIMIT $3
 
 -- log.listing.list_logs(which=all, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.deleted_at IS NULL
@@ -5914,7 +5914,7 @@ LIMIT $7
 
 -- log.listing.list_logs(which=prefix, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -5934,7 +5934,7 @@ LIMIT $6
 
 -- log.listing.list_logs(which=prefix, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -5958,7 +5958,7 @@ LIMIT $10
 
 -- log.listing.list_logs(which=prefix, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
@@ -5979,7 +5979,7 @@ LIMIT $7
 
 -- log.listing.list_logs(which=prefix, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
@@ -6004,7 +6004,7 @@ LIMIT $11
 
 -- log.listing.list_logs(which=prefix, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.deleted_at IS NULL
@@ -6023,7 +6023,7 @@ LIMIT $5
 
 -- log.listing.list_logs(which=prefix, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.deleted_at IS NULL
@@ -6046,7 +6046,7 @@ LIMIT $9
 
 -- log.listing.list_logs(which=thread, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -6065,7 +6065,7 @@ LIMIT $5
 
 -- log.listing.list_logs(which=thread, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -6088,7 +6088,7 @@ LIMIT $9
 
 -- log.listing.list_logs(which=thread, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
@@ -6108,7 +6108,7 @@ LIMIT $6
 
 -- log.listing.list_logs(which=thread, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
@@ -6132,7 +6132,7 @@ LIMIT $10
 
 -- log.listing.list_logs(which=thread, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.deleted_at IS NULL
@@ -6150,7 +6150,7 @@ LIMIT $4
 
 -- log.listing.list_logs(which=thread, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.deleted_at IS NULL

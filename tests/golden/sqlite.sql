@@ -3434,7 +3434,7 @@ AND (EXISTS (
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -3453,7 +3453,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=all, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -3476,7 +3476,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=all, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
@@ -3496,7 +3496,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=all, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
@@ -3520,7 +3520,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=all, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL
@@ -3538,7 +3538,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=all, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL
@@ -3560,7 +3560,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=prefix, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -3581,7 +3581,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=prefix, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -3606,7 +3606,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=prefix, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
@@ -3628,7 +3628,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=prefix, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
@@ -3654,7 +3654,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=prefix, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL
@@ -3674,7 +3674,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=prefix, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL
@@ -3698,7 +3698,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=thread, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -3718,7 +3718,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=thread, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -3742,7 +3742,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=thread, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
@@ -3763,7 +3763,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=thread, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
@@ -3788,7 +3788,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=thread, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL
@@ -3807,7 +3807,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=thread, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.meta, threads.forked_from, threads.forked_seq
+  threads.updated_at, threads.forked_from
 FROM threads
 WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL

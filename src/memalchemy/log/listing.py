@@ -339,7 +339,7 @@ def list_logs(dialect: Dialect, which: str, scope: str, after: bool) -> Executab
     """
     columns = (
         *("log_id", "thread_id", "namespace", "head_id", "created_at", "updated_at"),
-        *("meta", "forked_from", "forked_seq"),
+        "forked_from",
     )
     place = (
         THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
@@ -426,6 +426,7 @@ async def read_logs(
             stored_size=int(size.stored_size),
             created_at=head.created_at,
             updated_at=head.updated_at,
+            forked_from=head.forked_from,
         )
         for head, size in ((head, sizes[head.log_id]) for head in heads)
         if size.checkpoints or size.entries  # else deleted meanwhile

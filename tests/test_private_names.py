@@ -23,7 +23,7 @@ from memalchemy.dialects import DIALECTS
 from private_names import example, private_overrides, private_uses
 
 FOREIGN = {
-    ("_forks.py", "_at_fork_reinit"): "threading: a lock that a vanished thread holds is made free",
+    ("_fork_safe_locks.py", "_at_fork_reinit"): "threading: a lock that a vanished thread holds is made free",
     ("database/aiosqlite_connection.py", "_execute"): (
         "aiosqlite: a whole program runs in the connection's thread"
     ),

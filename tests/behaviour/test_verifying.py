@@ -154,14 +154,14 @@ async def test_a_changed_byte_of_a_payload_is_found_with_all_that_builds_on_it(
 async def test_damage_below_a_whole_newest_names_what_has_to_go(
     alone: Database, thread: Checkpointer
 ) -> None:
-    await damage(alone, f"UPDATE deltas SET checksum = checksum - 1 WHERE {T} AND seq = 10")
+    await damage(alone, f"UPDATE deltas SET checksum = checksum - 1 WHERE {T} AND seq = 12")
 
     finding = only(await verify(alone))
 
-    assert (finding.code, finding.checkpoint_id, finding.affected) == ("payload", "c10", ("c10",))
+    assert (finding.code, finding.checkpoint_id, finding.affected) == ("payload", "c12", ("c12",))
     assert finding.intact == "c24"
-    assert finding.remedy == "memalchemy delete t c10"
-    assert await thread.delete("t", "c10")
+    assert finding.remedy == "memalchemy delete t c12"
+    assert await thread.delete("t", "c12")
     assert (await verify(alone)).ok
 
 
@@ -328,7 +328,7 @@ async def test_rows_of_a_deleted_thread_are_found(alone: Database, thread: Check
 
 
 async def test_garbage_is_a_note(alone: Database, thread: Checkpointer) -> None:
-    await damage(alone, f"DELETE FROM checkpoints WHERE {T} AND seq = 10")
+    await damage(alone, f"DELETE FROM checkpoints WHERE {T} AND seq = 12")
 
     report = await verify(alone)
 

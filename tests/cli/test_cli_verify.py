@@ -57,8 +57,8 @@ def test_damage_is_reported_with_a_remedy_and_exit_code_5(filled: str, call: Cal
 def test_the_remedy_of_an_old_damaged_checkpoint_leaves_nothing_to_find(
     filled: str, call: Call
 ) -> None:
-    where = of_thread("retail-1")
-    change(filled, f"UPDATE deltas SET payload = x'00' WHERE {where} AND seq = 2")
+    where = of_thread("airline-1")
+    change(filled, f"UPDATE deltas SET payload = x'00' WHERE {where} AND seq = 4")
     (finding,) = call("--db", filled, "verify", "--json").json["findings"]
 
     for command in finding["remedy"].split("; "):

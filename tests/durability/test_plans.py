@@ -264,7 +264,7 @@ async def test_a_load_from_a_file_reads_every_table_through_an_index(
     ("statement", "index"),
     [
         (pending_writes.read_writes, "uq_deltas_entry_key (log_id=? AND entry_key>?"),
-        (pending_writes.read_writes_listed, "uq_deltas_entry_key (log_id=? AND entry_key>?"),
+        (pending_writes.read_writes_of_checkpoints, "uq_deltas_entry_key (log_id=? AND entry_key>?"),
         (listing.list_checkpoints_of_runs, "ix_checkpoints_run_id (tenant=? AND run_id=?"),
         (list_expired, "ix_store_items_expires_at (tenant=? AND expires_at<?"),
     ],

@@ -94,7 +94,7 @@ def check_chain(row: Any) -> Fault | None:
     if row.base_kind not in STATES:
         return Fault(row.seq, "base", f"its base, {row.base_seq}, is no state")
     # A damaged radix below 2 would give the digits of no number.
-    wanted = 0 if row.depth < 1 else base_depth(row.depth, max(row.radix or RADIX, RADIX))
+    wanted = 0 if row.depth < 1 else base_depth(row.depth, max(row.radix or RADIX, 2))
     if row.depth < 1 or row.base_depth != wanted:
         return Fault(
             row.seq,

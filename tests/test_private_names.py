@@ -23,7 +23,10 @@ from memalchemy.dialects import DIALECTS
 from private_names import example, private_overrides, private_uses
 
 FOREIGN = {
-    ("_fork_safe_locks.py", "_at_fork_reinit"): "threading: a lock that a vanished thread holds is made free",
+    (
+        "_fork_safe_locks.py",
+        "_at_fork_reinit",
+    ): "threading: a lock that a vanished thread holds is made free",
     ("database/aiosqlite_connection.py", "_execute"): (
         "aiosqlite: a whole program runs in the connection's thread"
     ),
@@ -35,7 +38,7 @@ FOREIGN = {
         "Alembic: a transaction that the host began is the host's to commit"
     ),
     ("migrate/environment.py", "_transaction"): "Alembic: the transaction of its own block",
-    ("integrations/langgraph/_messages.py", "_custom_unpack_ext_hook"): (
+    ("integrations/langgraph/_message_cache.py", "_custom_unpack_ext_hook"): (
         "LangGraph: a reading hook of the user's has rules of its own"
     ),
     ("integrations/lauren_ai/_messages.py", "_transport"): "lauren-ai: parts of its messages",
@@ -46,7 +49,7 @@ OURS = {
     ("context/compaction.py", "_summary_of"),
     ("database/executors/asyncpg.py", "_translate_connecting"),
     ("integrations/_base.py", "_async"),
-    ("integrations/locus/_base.py", "_owns_db"),
+    ("integrations/locus/_adapter.py", "_owns_db"),
     ("sync/face.py", "_connection"),
     ("sync/face.py", "_is_container"),
 }

@@ -57,7 +57,6 @@ if TYPE_CHECKING:
         RetainedCheckpointer,
     )
     from memalchemy.database import Database
-    from memalchemy.decoding import decode
     from memalchemy.http.client import HTTPCheckpointer
     from memalchemy.memory import (
         BaseMemoryManager,
@@ -75,6 +74,7 @@ if TYPE_CHECKING:
         remember,
     )
     from memalchemy.registry import get_checkpointer, list_checkpointers, register_checkpointer
+    from memalchemy.row_decoding import decode
     from memalchemy.store import Store
     from memalchemy.store.context import NamespacedStore, StoreContext
     from memalchemy.tenants import tenant_scope

@@ -47,7 +47,7 @@ from sqlalchemy.orm import (
 )
 
 from memalchemy.column_types import Json, Key, LogKey, Path, Payload, UtcDateTime, Vector
-from memalchemy.decoding import decode
+from memalchemy.row_decoding import decode
 
 # Lengths are in characters; the API holds ids to byte limits so that the longest composite key
 # stays under the 2,704 bytes of a PostgreSQL index row and the 6,398 of an Oracle one.

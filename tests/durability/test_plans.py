@@ -32,6 +32,8 @@ from servers import Postgres
 DEEP, OTHERS, EACH = 2_000, 50, 40
 """Checkpoints of the thread that is read, how many threads lie around it, and their checkpoints."""
 
+KEY_OF_A_WRITE = "uq_deltas_entry_key (log_id=? AND entry_key>?"
+
 LOG = Log("default", "deep", "/")
 BINDS: dict[str, Any] = LOG.head_binds() | {
     "p_now": datetime(2100, 1, 1, tzinfo=UTC),
@@ -264,7 +266,10 @@ async def test_a_load_from_a_file_reads_every_table_through_an_index(
     ("statement", "index"),
     [
         (pending_writes.read_writes, "uq_deltas_entry_key (log_id=? AND entry_key>?"),
-        (pending_writes.read_writes_of_checkpoints, "uq_deltas_entry_key (log_id=? AND entry_key>?"),
+        (
+            pending_writes.read_writes_of_checkpoints,
+            "uq_deltas_entry_key (log_id=? AND entry_key>?",
+        ),
         (listing.list_checkpoints_of_runs, "ix_checkpoints_run_id (tenant=? AND run_id=?"),
         (list_expired, "ix_store_items_expires_at (tenant=? AND expires_at<?"),
     ],
@@ -288,8 +293,9 @@ async def test_a_file_is_asked_through_the_index_that_was_made_for_it(
 
 
 async def test_the_text_index_is_right_after_vacuum(file: str) -> None:
-    """It knows rows by their rowid, which VACUUM may give anew to a table without an INTEGER PRIMARY
-    KEY; see xferOptimization in SQLite's insert.c.
+    """It knows rows by their rowid, which VACUUM may give anew if that is no INTEGER PRIMARY KEY.
+
+    See xferOptimization in SQLite's insert.c.
     """
     names = [name_of("a", number) for number in range(1, 61)]
     gone = [name for number, name in enumerate(names) if number % 3 != 2]

@@ -1,7 +1,7 @@
 """Serialisation of messages through the caches: the same bytes and values as LangGraph's own.
 
 The last tests guard the assumptions about LangGraph's serialiser. If one fails after an upgrade,
-compare the new release's `langgraph.checkpoint.serde.jsonplus` with `_messages`, and add the
+compare the new release's `langgraph.checkpoint.serde.jsonplus` with `_message_cache`, and add the
 release to `TESTED_RELEASES` when the other tests here pass on it.
 """
 
@@ -40,8 +40,8 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.types import Send
 from pydantic import BaseModel
 
-from memalchemy.integrations.langgraph import _messages
-from memalchemy.integrations.langgraph._messages import Cache, Template, dumps, loads
+from memalchemy.integrations.langgraph import _message_cache
+from memalchemy.integrations.langgraph._message_cache import Cache, Template, dumps, loads
 
 
 class CustomMessage(HumanMessage):
@@ -182,7 +182,7 @@ def test_a_cache_is_bounded_in_bytes_and_keeps_what_is_used() -> None:
     assert sum(cache.get(n) is not None for n in range(1000)) <= 10
     cache.put(-1, -1, 51)
     assert cache.get(-1) is None
-    assert 2 * _messages.MAX_BYTES <= 32 * 1024 * 1024
+    assert 2 * _message_cache.MAX_BYTES <= 32 * 1024 * 1024
 
 
 # --- Values of every type, and LangGraph's serialiser itself -------------------------------------
@@ -247,12 +247,12 @@ def test_values_of_every_type_are_written_and_read_as_by_langgraphs_serialiser(v
 def test_another_release_of_the_serialiser_does_all_the_work_itself(
     release: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _messages._is_tested("4.3.2")
-    assert not _messages._is_tested(release)
-    monkeypatch.setattr(_messages, "_caching", _messages._is_tested(release))
+    assert _message_cache._is_tested("4.3.2")
+    assert not _message_cache._is_tested(release)
+    monkeypatch.setattr(_message_cache, "_caching", _message_cache._is_tested(release))
     unused: Any = None
-    monkeypatch.setattr(_messages, "_written", unused)
-    monkeypatch.setattr(_messages, "_read", unused)
+    monkeypatch.setattr(_message_cache, "_written", unused)
+    monkeypatch.setattr(_message_cache, "_read", unused)
     given = [HumanMessage("a", id="1"), CustomMessage("b")]
 
     assert dumps(SERDE, given) == SERDE.dumps_typed(given)
@@ -260,9 +260,9 @@ def test_another_release_of_the_serialiser_does_all_the_work_itself(
 
 
 def test_the_installed_serialiser_is_the_one_that_the_caches_were_written_for() -> None:
-    assert _messages._is_tested(version("langgraph-checkpoint"))
-    # The private names that `_messages` reads or repeats.
-    assert jsonplus._option == _messages.WRITE_OPTIONS
+    assert _message_cache._is_tested(version("langgraph-checkpoint"))
+    # The private names that `_message_cache` reads or repeats.
+    assert jsonplus._option == _message_cache.WRITE_OPTIONS
     assert SERDE._custom_unpack_ext_hook is False
     assert JsonPlusSerializer(__unpack_ext_hook__=ormsgpack.Ext)._custom_unpack_ext_hook is True
     assert set(vars(SERDE)) == {
@@ -272,12 +272,14 @@ def test_the_installed_serialiser_is_the_one_that_the_caches_were_written_for() 
         "_custom_unpack_ext_hook",
         "_unpack_ext_hook",
     }
-    for kind in _messages.MESSAGE_TYPES:
+    for kind in _message_cache.MESSAGE_TYPES:
         assert not kind.__private_attributes__
         assert (kind.__module__, kind.__name__) in SAFE_MSGPACK_TYPES
 
 
-@pytest.mark.parametrize("kind", sorted(_messages.MESSAGE_TYPES, key=str), ids=lambda k: k.__name__)
+@pytest.mark.parametrize(
+    "kind", sorted(_message_cache.MESSAGE_TYPES, key=str), ids=lambda k: k.__name__
+)
 def test_a_copy_has_every_part_of_a_pydantic_model(kind: type[BaseMessage]) -> None:
     more: dict[str, Any] = {"tool_call_id": "1"} if kind is ToolMessage else {}
     message = kind(content=["a", {"type": "text"}], response_metadata={"deep": [1]}, **more)

@@ -15,7 +15,7 @@ from memalchemy.context.message_age import (
 )
 from memalchemy.context.summarizers import SummarizerBase, SummarizingManager
 from memalchemy.context.tokens import estimate_tokens
-from memalchemy.context.tool_history import (
+from memalchemy.context.tool_call_repair import (
     ToolHistoryIssue,
     ToolHistoryReport,
     repair_tool_history,

@@ -24,7 +24,7 @@ from memalchemy.conversations._cache import (
     drop_conversation,
     read_conversation,
 )
-from memalchemy.conversations._purge import purge_messages
+from memalchemy.conversations._old_messages import purge_messages
 from memalchemy.conversations._records import (
     common_prefix_length,
     messages_from_cache,

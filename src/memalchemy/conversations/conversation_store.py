@@ -11,7 +11,7 @@ from typing import Any
 
 from memalchemy.context.manager import ConversationManager
 from memalchemy.contracts import Seconds
-from memalchemy.conversations._purge import purge_messages
+from memalchemy.conversations._old_messages import purge_messages
 from memalchemy.conversations._stored_summary import SUMMARY
 from memalchemy.conversations.conversation import NAMESPACE, Conversation
 from memalchemy.database import Database, HostConnection, check_database

@@ -50,13 +50,13 @@ async def stats(
     from memalchemy import space
 
     if plot is not None:
-        from memalchemy.cli.plot import check_plot
+        from memalchemy.cli.space_chart import check_plot
 
         check_plot(plot)
     async with ctx.database() as db:
         measured = await space.measure(db, largest=largest)
     if plot is not None:
-        from memalchemy.cli.plot import save_plot
+        from memalchemy.cli.space_chart import save_plot
 
         save_plot(measured, f"Space taken by tenant {ctx.tenant}", plot)
     totals: dict[str, Any] = {

@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from memalchemy.http.server import _checkpoints, _openapi, _service, _store
+from memalchemy.http.server import _checkpoints, _health, _openapi, _store
 from memalchemy.http.server._context import ServerContext
 from memalchemy.http.server._limits import InFlight, Limits, RateLimiter
 from memalchemy.http.server._middleware import (
@@ -41,7 +41,7 @@ from memalchemy.http.server._tokens import Tokens
 MAX_BODY = 32 * 1024 * 1024
 TIMEOUT = 30.0
 
-OPERATIONS = [*_checkpoints.operations, *_store.operations, *_service.operations]
+OPERATIONS = [*_checkpoints.operations, *_store.operations, *_health.operations]
 
 
 def app(

@@ -19,7 +19,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memalchemy.contracts import CheckpointInfo, Packed
 from memalchemy.errors import MemalchemyError
-from memalchemy.integrations.langgraph import _messages
+from memalchemy.integrations.langgraph import _message_cache
 from memalchemy.keys import check_name
 from memalchemy.metadata import check_metadata
 
@@ -142,12 +142,12 @@ def _channels(state: Mapping[str, Any]) -> Iterator[str]:
 
 def dumps(serde: SerializerProtocol, value: Any) -> Packed:
     """Serialise a value."""
-    return Packed(*_messages.dumps(serde, value))
+    return Packed(*_message_cache.dumps(serde, value))
 
 
 def loads(serde: SerializerProtocol, value: Packed) -> Any:
     """Deserialise a value."""
-    return _messages.loads(serde, value.format, value.data)
+    return _message_cache.loads(serde, value.format, value.data)
 
 
 def to_state(

@@ -8,7 +8,7 @@ from typing import Any
 from memalchemy import ConversationStore
 from memalchemy.contracts import Seconds
 from memalchemy.integrations._base import AnyDatabase
-from memalchemy.integrations.lauren_ai._base import LaurenAdapter
+from memalchemy.integrations.lauren_ai._adapter import LaurenAdapter
 from memalchemy.integrations.lauren_ai._messages import (
     EXTRA_FIELDS,
     from_record,

@@ -10,7 +10,7 @@ from lauren_ai._memory import MemoryResult
 
 from memalchemy import VectorStore, collections
 from memalchemy.integrations._base import AnyDatabase
-from memalchemy.integrations.lauren_ai._base import LaurenAdapter
+from memalchemy.integrations.lauren_ai._adapter import LaurenAdapter
 from memalchemy.keys import check_list
 from memalchemy.store.embedding import Embedder
 

@@ -15,7 +15,7 @@ from memalchemy import CapabilityMissing, Store, UserMemoryStore, memory, rememb
 from memalchemy.contracts import Seconds, StoreItem
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import AnyDatabase
-from memalchemy.integrations.lauren_ai._base import LaurenAdapter
+from memalchemy.integrations.lauren_ai._adapter import LaurenAdapter
 from memalchemy.store import DELETE, LEAVE
 from memalchemy.store.embedding import Embedder
 

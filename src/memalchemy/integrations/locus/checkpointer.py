@@ -16,7 +16,7 @@ from memalchemy import Checkpointer, NotFound, Retention
 from memalchemy.contracts import Seconds
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase
-from memalchemy.integrations.locus._base import LocusAdapter
+from memalchemy.integrations.locus._adapter import LocusAdapter
 
 INDEXED_FIELDS = ("messages", "reasoning_steps", "errors", "metadata")
 """Fields of an agent's state whose words are searchable; a graph's state is in the metadata. The

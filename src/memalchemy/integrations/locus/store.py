@@ -18,7 +18,7 @@ from memalchemy import Store, contracts
 from memalchemy.contracts import Seconds
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import AnyDatabase
-from memalchemy.integrations.locus._base import LocusAdapter
+from memalchemy.integrations.locus._adapter import LocusAdapter
 from memalchemy.keys import check_list, check_namespace
 from memalchemy.search.vectors import Metric
 from memalchemy.store.embedding import Embedder, Index, embed

@@ -11,7 +11,7 @@ from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Seconds
 from memalchemy.importers.openai_layout import RUNS
 from memalchemy.integrations._base import AnyDatabase
-from memalchemy.integrations.openai_agents._base import OpenAIAdapter, uninterrupted
+from memalchemy.integrations.openai_agents._adapter import OpenAIAdapter, uninterrupted
 
 if TYPE_CHECKING:
     from agents import Agent

@@ -25,7 +25,7 @@ from memalchemy.importers.openai_layout import (
     usage_namespace,
 )
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase
-from memalchemy.integrations.openai_agents._base import OpenAIAdapter, uninterrupted
+from memalchemy.integrations.openai_agents._adapter import OpenAIAdapter, uninterrupted
 from memalchemy.integrations.openai_agents._items import copy_of, text_of, tool_of, type_of
 from memalchemy.keys import encode_namespace
 from memalchemy.log.listing import entry_logs, entry_namespaces

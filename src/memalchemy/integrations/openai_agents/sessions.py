@@ -19,7 +19,7 @@ from memalchemy.importers.openai_layout import (
     usage_namespace,
 )
 from memalchemy.integrations._base import AnyDatabase, paged
-from memalchemy.integrations.openai_agents._base import OpenAIAdapter, uninterrupted
+from memalchemy.integrations.openai_agents._adapter import OpenAIAdapter, uninterrupted
 from memalchemy.integrations.openai_agents.session import MemalchemySession
 from memalchemy.log.listing import entry_namespaces
 from memalchemy.store import Store

@@ -94,7 +94,7 @@ else:
                 "RetainedCheckpointer",
             ),
             "database": ("Database",),
-            "decoding": ("decode",),
+            "row_decoding": ("decode",),
             "http.client": ("HTTPCheckpointer",),
             "memory": (
                 "BaseMemoryManager",

@@ -314,7 +314,7 @@ def _create_tables(vector: sa.types.TypeEngine) -> None:
         _signature(),
         *_key_of("checkpoints", "log_id", "seq"),
         sa.UniqueConstraint("log_id", "checkpoint_id", name="uq_checkpoints_log_id_checkpoint_id"),
-        _check("checkpoints", "position", "seq > 0 AND ordinal > 0"),
+        _check("checkpoints", "position", "seq > 0 AND ordinal >= 0"),
         _check("checkpoints", "sizes", "raw_size >= 0 AND stored_size >= 0"),
         _refers("checkpoints", "threads", ("log_id",)),
         schema=_schema(),

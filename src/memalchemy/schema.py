@@ -149,7 +149,9 @@ class CheckpointRow(Base):
     parent_id: Mapped[str | None] = mapped_column(NAME)
     ordinal: Mapped[int] = mapped_column(BigInteger)
     """The number of this checkpoint in its log, from 1. Pending writes take positions, too, so a
-    position does not count checkpoints. A replacement keeps it, and so does a copy.
+    position does not count checkpoints. A replacement keeps it, and so does a copy. On PostgreSQL
+    the look for a checkpoint to replace is as old as the statement: where that was removed
+    meanwhile, the number is one lower, 0 for the first of a log.
     """
     rests_on: Mapped[str | None] = mapped_column(NAME)
     """The checkpoint of this log without whose state and pending writes this state is incomplete.
@@ -175,7 +177,7 @@ class CheckpointRow(Base):
         UniqueConstraint("log_id", "checkpoint_id"),
         Index("ix_checkpoints_rests_on", "log_id", "rests_on", **_where("rests_on IS NOT NULL")),
         Index("ix_checkpoints_run_id", "tenant", "run_id", **_where("run_id IS NOT NULL")),
-        CheckConstraint("seq > 0 AND ordinal > 0", name="position"),
+        CheckConstraint("seq > 0 AND ordinal >= 0", name="position"),
         CheckConstraint("raw_size >= 0 AND stored_size >= 0", name="sizes"),
         _of_a_log(),
     )

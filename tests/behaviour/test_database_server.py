@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import text
 
 from memalchemy import Checkpointer, Database, DatabaseUnreachable, MemalchemyError
+from memalchemy.verify import verify
 from servers import Postgres
 
 pytestmark = pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
@@ -171,6 +172,33 @@ async def test_without_a_statement_timeout_a_save_waits_for_the_lock(
                 await asyncio.sleep(0.01)
         assert not save.done()
     assert await save == "b"
+
+
+@pytest.mark.parametrize("removal", ["delete", "forget"])
+async def test_a_save_over_an_id_begins_the_next_life_of_a_log_that_is_removed_meanwhile(
+    open_: Open, postgres: Postgres, name: str, removal: str
+) -> None:
+    """Its statement began before the removal was committed, so it still sees the id as there."""
+    remover, saver = Checkpointer(open_()), Checkpointer(open_())
+    await remover.save({"n": [*range(100)]}, "thread", "a")
+    blocked = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
+
+    async with remover.db.transaction() as tx:
+        if removal == "delete":
+            await remover.delete("thread", connection=tx)
+        else:
+            await remover.forget(thread_id="thread", connection=tx)
+        # A snapshot, because it has shrunk: without a base, so the statement may create the log.
+        save = asyncio.create_task(saver.save({"n": 2}, "thread", "a"))
+        async with asyncio.timeout(A_WHILE):
+            while postgres.execute(blocked, name) == [(0,)]:  # noqa: ASYNC110 - a server's state
+                await asyncio.sleep(0.01)
+    await save
+    await saver.save({"n": 3}, "thread", "b")
+
+    assert await remover.list_checkpoints("thread") == ["b", "a"]
+    assert await remover.load("thread", "a") == {"n": 2}
+    assert (await verify(remover.db)).ok
 
 
 @contextmanager

@@ -50,7 +50,7 @@ CREATE TABLE checkpoints (
     signature BYTEA, 
     CONSTRAINT pk_checkpoints PRIMARY KEY (log_id, seq), 
     CONSTRAINT uq_checkpoints_log_id_checkpoint_id UNIQUE (log_id, checkpoint_id), 
-    CONSTRAINT ck_checkpoints_position CHECK (seq > 0 AND ordinal > 0), 
+    CONSTRAINT ck_checkpoints_position CHECK (seq > 0 AND ordinal >= 0), 
     CONSTRAINT ck_checkpoints_sizes CHECK (raw_size >= 0 AND stored_size >= 0), 
     CONSTRAINT fk_checkpoints_threads FOREIGN KEY(log_id) REFERENCES threads (log_id) ON DELETE CASCADE
 );

@@ -400,9 +400,10 @@ class Saver:
         )
 
     def _row(self, request: Request, draft: Draft, words: str | None) -> dict[str, Any]:
+        """Return the binds of a save: of its head, its checkpoint and its state."""
         parent_id = request.parent_id
         if request.lineage is not UNSET:
-            # Its own id says that it has none: without any it would be given the newest.
+            # A checkpoint without a parent names itself: NULL would stand for the newest.
             parent_id = request.checkpoint_id if request.lineage is None else request.lineage
         row = request.log.head_binds() | {
             "p_now": request.now,

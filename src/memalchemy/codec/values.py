@@ -255,7 +255,8 @@ def _binary_kinds(value: Any) -> frozenset[type]:
     """Return the types in *value* that ormsgpack writes as bytes or as an extension."""
     found: set[type] = set()
     level: list[Any] = [value]
-    # Anything but bytes ends the search: what it refers to may lead through the whole process.
+    # The garbage collector names what a container holds, without a call into Python for each value.
+    # A type other than bytes ends the search: its referents may lead through the whole process.
     while level and found <= {bytes}:
         found.update(_BINARY_TYPES.intersection(map(type, level)))
         level = gc.get_referents(*level)

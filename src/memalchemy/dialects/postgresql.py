@@ -393,9 +393,10 @@ class PostgreSQLTextIndexes(TextIndexes):
     def item_scope_binds(
         self, tenant: str, path: str, below: bool, fields: Sequence[FieldTerms]
     ) -> Mapping[str, Any]:
-        # As the index spells it; in a tsquery a lexeme in quotes is data.
+        # The word that the index has for a tenant's namespace; in quotes it is data to a tsquery.
         word = f"\x1f{encode_id(tenant)}\x1f{path}".replace("\\", "\\\\").replace("'", "''")
         conditions = [f"'{word}'{':*' if below else ''}"]
+        # A field has one of the words, or an item has too many fields to index and lacks its mark.
         conditions += (
             f"({' | '.join((*one.words, f'({OTHERS} & !{one.mark})'))})" for one in fields
         )

@@ -103,6 +103,7 @@ async def count_sessions(source: Database, *, messages_table: str = MESSAGES) ->
 async def _import(db: Database, branch: Branch, on_conflict: OnConflict, dry_run: bool) -> Outcome:
     log = ThreadLog(db, namespace=branch_namespace(branch.name))
     reading = await log.read(branch.session_id)
+    # The number of items that are stored already, from the first; None if other items are.
     there = _count_there(reading.entries, branch.items)
     status: Status = "imported"
     if there is None and on_conflict != "replace":

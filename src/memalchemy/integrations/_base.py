@@ -245,10 +245,14 @@ def _loop_of(db: Database, *, owned: bool) -> Loop:
         return loop
 
 
-async def _finish(db: Database, owned: bool) -> None:
-    """Close the connections of a loop that nobody uses any more."""
-    core: Any = db.identity
-    if owned:
-        await core.close(in_thread=False)  # a process that ends cannot start a thread
+async def _finish(db: Database, is_owned: bool) -> None:
+    """Close the connections of a loop that is about to end.
+
+    Args:
+        is_owned: the adapter has opened the database, so all of it is closed.
+    """
+    backend: Any = db.identity
+    if is_owned:
+        await backend.close(in_thread=False)  # a process that ends cannot start a thread
     elif not db.dialect.single_writer:  # SQLite's connections are those of the whole process
         await db.close()

@@ -441,10 +441,12 @@ def _upsert_heads(dialect: Dialect, rows: FromClause, logs: FromClause, new: CTE
 def append_checkpoints(
     dialect: Dialect, rows: Sequence[Mapping[str, Any]], *, mode: str
 ) -> Program[list[Position | None]]:
-    """Save checkpoints, each as `append_checkpoint` does without a condition and without retention.
+    """Save checkpoints of several logs in one statement, without conditions and retention.
 
-    No two may have the same id in the same log, and none may name a parent. Each log is saved whole
-    or not at all, whatever becomes of the others.
+    The statement binds lists: ``l_`` with a value for each log, ``r_`` with one for each checkpoint;
+    ``back`` is the place of a checkpoint among those of its log, counted from the last. *mode* is
+    that of `append_checkpoint`. No two may have the same id in the same log, and none may name a
+    parent. Each log is saved whole or not at all, whatever becomes of the others.
 
     Returns:
         The positions in the order of *rows*; ``None`` for the rows of a log that is not as *mode*

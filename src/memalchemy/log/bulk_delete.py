@@ -311,12 +311,17 @@ def delete_pruned_checkpoints(dialect: Dialect) -> Executable:
 
 @statement()
 def delete_pruned_writes(dialect: Dialect) -> Executable:
-    """Delete the pending writes of the checkpoints that `delete_pruned_checkpoints` takes next."""
-    rows, *made = _checkpoints_to_delete(dialect, CHECKPOINT_KEY)
+    """Delete the pending writes of the checkpoints that `delete_pruned_checkpoints` takes next.
+
+    They are rows of ``deltas``, whose label is the id of their checkpoint.
+    """
+    rows, *needed_ctes = _checkpoints_to_delete(dialect, CHECKPOINT_KEY)
     going = dialect.statements.materialized(rows, "going")
-    whose = tuple_(DELTAS.c.log_id, DELTAS.c.label)
-    found = select(*(going.c[name] for name in CHECKPOINT_KEY)).add_cte(*made, nest_here=True)
-    return delete(DELTAS).where(DELTAS.c.kind.in_(constants("write")), whose.in_(found))
+    checkpoint_of_write = tuple_(DELTAS.c.log_id, DELTAS.c.label)
+    keys = select(*(going.c[name] for name in CHECKPOINT_KEY))
+    keys = keys.add_cte(*needed_ctes, nest_here=True)
+    is_write = DELTAS.c.kind.in_(constants("write"))
+    return delete(DELTAS).where(is_write, checkpoint_of_write.in_(keys))
 
 
 def _is_in(dialect: Dialect, table: Any, rows: Select[Any], *made: CTE) -> ColumnElement[bool]:

@@ -209,11 +209,13 @@ def _conditions_on_head(purpose: str, condition: str) -> list[ColumnElement[bool
         return [expected == bindparam("p_expected", type_=expected.type)]
     if condition == "alive":
         return [THREADS.c.deleted_at.is_(None)]
+    if condition == "none" and purpose == "checkpoint":
+        return [THREADS.c.head_id.is_(None)]
     if condition == "none":
-        is_new = THREADS.c.head_id.is_(None) if purpose == "checkpoint" else None
-        return [THREADS.c.deleted_at.is_not(None) if is_new is None else is_new]
+        return [THREADS.c.deleted_at.is_not(None)]
     if purpose == "write":
-        # A tombstone stays one: writes of a new life wait below it for that life's first save.
+        # Writes of a checkpoint that was made after the deletion are stored, and the log stays a
+        # tombstone until that checkpoint is saved.
         made = bindparam("p_made_at", type_=THREADS.c.deleted_at.type)
         return [or_(THREADS.c.deleted_at.is_(None), THREADS.c.deleted_at < made)]
     return []

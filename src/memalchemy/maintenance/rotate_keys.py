@@ -638,7 +638,7 @@ def _payload(table: Table) -> Any:
 
 
 def _state(dialect: Dialect, table: Table) -> list[Any]:
-    """Columns that say how a row is stored.
+    """Return columns that say how a row is stored.
 
     They are its ``codec``; of an encrypted one the bytes that it ``begins`` with; whether it
     ``has_words`` and ``has_fields`` that the database can read.
@@ -664,7 +664,7 @@ def _state(dialect: Dialect, table: Table) -> list[Any]:
 
 @statement(table=tuple(TABLES), scope=SCOPES)
 def count_rows(dialect: Dialect, table: str, scope: str) -> Executable:
-    """Count the rows that are stored in each way."""
+    """Count the rows of a table by how they are stored, see `_state`."""
     source = TABLES[table].table
     inner = select(*_state(dialect, source)).where(_in_scope(source, scope)).subquery("stored")
     columns = list(inner.c)

@@ -138,7 +138,11 @@ def read_counter(dialect: Dialect) -> Executable | None:
 
 @statement()
 def read_counters(dialect: Dialect) -> Executable | None:
-    """The counters of a namespace and of all below it, and those with hashed keys."""
+    """Select the counters of changes of a namespace and of all below it.
+
+    The key of a counter is the namespace, from ``p_from`` to before ``p_to``; of a long namespace
+    it is a hash, and all of those are selected, from ``p_hash`` to before ``p_end``.
+    """
     if not dialect.vectors.counts_changes:
         return None
     key = ITEMS.c.key

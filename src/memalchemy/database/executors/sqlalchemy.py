@@ -230,6 +230,10 @@ class SQLAlchemyExecutor(Executor):
 
     @asynccontextmanager
     async def _connect(self, *, autocommit: bool) -> AsyncIterator[AsyncConnection]:
+        """Lend a connection of this loop's engine.
+
+        An engine in memory has a sole connection, which its users take in turns.
+        """
         loop_engine = self.engine()
         engine = (autocommit and loop_engine.autocommit) or loop_engine.plain
         loop_engine.busy += 1

@@ -52,7 +52,7 @@ def has_more_values(document: bytes, limit: int) -> bool:
     values = 1
     for tokens, token in enumerate(_TOKENS.finditer(document)):
         values += document[token.start()] != ord('"')
-        # A value of JSON has two strings at most. A document of nothing but strings is no JSON.
+        # In JSON each value has at most a key and a string. More strings than that are no JSON.
         if values > limit or tokens > 4 * limit:
             return True
     return False

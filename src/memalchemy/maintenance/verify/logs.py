@@ -283,19 +283,19 @@ class LogCheck:
     async def _check_lineage(self) -> None:
         """Report parents that are later than their children, unless a reused id explains them.
 
-        The id of a checkpoint that was deleted or replaced can be used again. It then names a later
-        position, and a position below the child has no name any more.
+        The id of a checkpoint that was deleted or replaced can be used again, for a later position.
+        That may have happened where fewer checkpoints than positions come before the child.
         """
         rows = await self._query(read_lineage(self.db.dialect))
         parents: dict[int, int | None] = {}
-        names_below: dict[int, int] = {}
+        checkpoints_before: dict[int, int] = {}
         for index, row in enumerate(rows):
-            parents[row.seq], names_below[row.seq] = row.parent_at, index
+            parents[row.seq], checkpoints_before[row.seq] = row.parent_at, index
         reported: set[int] = set()
         for seq, later, name in self._later_parents:
             if parents.get(seq) != later:
                 continue  # changed since
-            may_be_reused = names_below[seq] < seq - 1
+            may_be_reused = checkpoints_before[seq] < seq - 1
             path = _cycle(parents, seq)
             if path is None and not may_be_reused:
                 self._add(

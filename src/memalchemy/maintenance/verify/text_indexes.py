@@ -83,9 +83,10 @@ class TextIndexCheck:
         """By the names of the indexes that can be compared with the rows."""
 
     async def check_rows(self, location: Location, low: RowKey, high: RowKey) -> None:
-        """Look in the indexes for the rows of a range of positions, or of keys."""
+        """Report the rows in a range of positions, or of keys, that an index does not find."""
         for index, faults in self.faults.items():
-            if faults.reason is not None or (index in LOG_INDEXES) is not isinstance(location, Log):
+            is_of_location = (index in LOG_INDEXES) == isinstance(location, Log)
+            if faults.reason is not None or not is_of_location:
                 continue
             try:
                 missed = await self._find_missed(index, location, low, high)

@@ -443,7 +443,7 @@ def append_checkpoints(
 ) -> Program[list[Position | None]]:
     """Save checkpoints of several logs in one statement, without conditions and retention.
 
-    The statement binds lists: ``l_`` with a value for each log, ``r_`` with one for each checkpoint;
+    The statement binds lists: ``l_`` with a value for each log, ``r_`` with one for each row;
     ``back`` is the place of a checkpoint among those of its log, counted from the last. *mode* is
     that of `append_checkpoint`. No two may have the same id in the same log, and none may name a
     parent. Each log is saved whole or not at all, whatever becomes of the others.

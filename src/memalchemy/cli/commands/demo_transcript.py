@@ -44,7 +44,7 @@ def _missing_orders() -> str:
     return json.dumps({"rows": rows, "truncated": True, "total": 600})
 
 
-def _answer_with_waiting_locks() -> str:
+def _answer_with_locks() -> str:
     """Return what the invented tool answers: pairs of processes that wait for each other."""
     rows = [
         {"pid": 7000 + n, "application": ("invoice-worker", "ledger-recalc")[n % 2],
@@ -99,7 +99,8 @@ RUN: tuple[tuple[Any, ...], ...] = (
     ("call", "read_log", {"service": "deploys", "since": "2026-03-12"},
      "2026-03-12T16:20Z mailer 5.1.2\n2026-03-13T11:05Z ledger 9.0.0: recalc runs at 02:00, "
      "hourly before\n2026-03-13T15:40Z storefront 31.4.0"),
-    ("call", "query_db", {"sql": "SELECT * FROM lock_waits WHERE night = '2026-03-14'"}, _answer_with_waiting_locks()),
+    ("call", "query_db", {"sql": "SELECT * FROM lock_waits WHERE night = '2026-03-14'"},
+     _answer_with_locks()),
     ("assistant", "The ledger's release 9.0.0 moved its balance recalculation to 02:00. Since then "
      "it meets invoice-worker, and each waits for the other. I will read both loops."),
     ("call", "read_file", {"path": "worker/booking.py"}, BOOKING),

@@ -13,7 +13,7 @@ IMPOSSIBLE = [
     ("threads", "version = 0", "namespace = '/'"),
     ("threads", "last_ordinal = -1", "namespace = '/'"),
     ("checkpoints", "seq = 0", "checkpoint_id = 'c0'"),
-    ("checkpoints", "ordinal = 0", "checkpoint_id = 'c0'"),
+    ("checkpoints", "ordinal = -1", "checkpoint_id = 'c0'"),
     ("checkpoints", "raw_size = -1", "checkpoint_id = 'c0'"),
     ("checkpoints", "stored_size = -1", "checkpoint_id = 'c0'"),
     ("deltas", "seq = -1", "kind = 'entry'"),

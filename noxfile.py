@@ -220,7 +220,11 @@ def _pytest(session: nox.Session, *arguments: str, workers: int = WORKERS) -> No
     cache = os.path.join(session.virtualenv.location, "pytest-cache")
     # Each worker takes its part of the tests in their order, then what is left of another's.
     shared = ("-n", str(workers), "--dist", "worksteal")
-    session.run("python", "-m", "pytest", "-o", f"cache_dir={cache}", *shared, *arguments)
+    # Tests start hundreds of processes; each would compile the packages anew where the environment
+    # says that bytecode is not to be written.
+    env = {"PYTHONDONTWRITEBYTECODE": ""}
+    command = ("python", "-m", "pytest", "-o", f"cache_dir={cache}")
+    session.run(*command, *shared, *arguments, env=env)
 
 
 def _lower_bounds(session: nox.Session) -> list[str]:

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from memalchemy import Checkpointer, Database, Retention, Store
-from memalchemy.checkpoints.listing import INFO
 from memalchemy.codec.payloads import VALUE_CODEC, encode_payload
 from memalchemy.errors import Conflict, StatementFailed, UniqueViolation
 from memalchemy.keys import log_key
 from memalchemy.log.bulk_delete import MAX_LOGS
+from memalchemy.log.tables import CHECKPOINT_INFO
 from memalchemy.store.jsonl import export_items
 from memalchemy.store.read import stored
 from oracle.recording import Answer, Recorder
@@ -419,7 +419,11 @@ def found(text: str) -> dict[str, Any]:
 
 
 async def test_what_is_read_is_as_python_had_it(agent: Checkpointer, server: Recorder) -> None:
-    row = {name: v for name, v in found("").items() if name in ("thread_id", "namespace", *INFO)}
+    row = {
+        name: v
+        for name, v in found("").items()
+        if name in ("thread_id", "namespace", *CHECKPOINT_INFO)
+    }
     server.answer("checkpoints.listing.read_checkpoint", Answer([row]))
 
     metadata = await agent.get_metadata("thread", "one")

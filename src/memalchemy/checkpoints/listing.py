@@ -10,6 +10,7 @@ from memalchemy.contracts import CheckpointInfo
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.keys import decode_namespace
 from memalchemy.log.tables import (
+    CHECKPOINT_INFO,
     CHECKPOINTS,
     DELTAS,
     THREADS,
@@ -20,24 +21,13 @@ from memalchemy.log.tables import (
 )
 from memalchemy.statements import after_key, statement
 
-INFO = (
-    "checkpoint_id",
-    "parent_id",
-    "seq",
-    "meta",
-    "created_at",
-    "raw_size",
-    "stored_size",
-    "occurred_at",
-)
-
 
 def info_columns() -> list[ColumnElement[Any]]:
     """Return the columns of a `CheckpointInfo`; some are of ``threads``, which must be joined."""
     return [
         THREADS.c.thread_id,
         THREADS.c.namespace,
-        *(CHECKPOINTS.c[name] for name in INFO),
+        *(CHECKPOINTS.c[name] for name in CHECKPOINT_INFO),
     ]
 
 
@@ -48,7 +38,7 @@ def live_checkpoints() -> Any:
 
 def info(row: Any) -> CheckpointInfo:
     """Return a row of the statements below as a `CheckpointInfo`."""
-    values = dict(zip(("thread_id", "namespace", *INFO), row, strict=False))
+    values = dict(zip(("thread_id", "namespace", *CHECKPOINT_INFO), row, strict=False))
     values["metadata"] = values.pop("meta")
     values["namespace"] = decode_namespace(values["namespace"])
     return CheckpointInfo(**values)
@@ -95,7 +85,9 @@ def list_newest(dialect: Dialect) -> Executable:
         .subquery("heads")
     )
     return (
-        select(heads.c.thread_id, heads.c.namespace, *(CHECKPOINTS.c[name] for name in INFO))
+        select(
+            heads.c.thread_id, heads.c.namespace, *(CHECKPOINTS.c[name] for name in CHECKPOINT_INFO)
+        )
         .select_from(CHECKPOINTS)
         .join(heads, same_log(CHECKPOINTS, heads))
         .order_by(CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())

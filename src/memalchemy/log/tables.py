@@ -19,6 +19,17 @@ CHECKPOINTS: Table = CheckpointRow.__table__  # type: ignore[assignment]
 DELTAS: Table = DeltaRow.__table__  # type: ignore[assignment]
 NAMES = ("tenant", "thread_id", "namespace")
 """The columns of ``threads`` that name a log. The other tables have its key and the tenant."""
+CHECKPOINT_INFO = (
+    "checkpoint_id",
+    "parent_id",
+    "seq",
+    "meta",
+    "created_at",
+    "raw_size",
+    "stored_size",
+    "occurred_at",
+)
+"""The columns of ``checkpoints`` in a `CheckpointInfo`, in its order, after the log's names."""
 STATES = ("snapshot", "delta")
 WRITE_PREFIX = "w/"
 MAX_ID_IN_KEY = 64

@@ -40,7 +40,7 @@ from sqlalchemy import (
 
 from memalchemy.dialects import Dialect
 from memalchemy.log.entries import is_entry
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, live, same_log
+from memalchemy.log.tables import CHECKPOINT_INFO, CHECKPOINTS, DELTAS, THREADS, live, same_log
 from memalchemy.search.scope import ITEMS, STORED, live_item, not_internal, same_item
 from memalchemy.statements import Program, statement
 
@@ -271,17 +271,6 @@ def find_entries(
 # --- Checkpoints ----------------------------------------------------------------------------------
 
 _LOG_NAMES = ("thread_id", "namespace")
-_CHECKPOINT = (
-    "checkpoint_id",
-    "parent_id",
-    "seq",
-    "meta",
-    "created_at",
-    "raw_size",
-    "stored_size",
-    "occurred_at",
-)
-"""Columns of a `CheckpointInfo` in its order, after the names of the log."""
 
 
 @statement(below=(False, True), weighed=(False, True))
@@ -323,7 +312,7 @@ def search_checkpoints(dialect: Dialect, below: bool, weighed: bool) -> Executab
         query = (
             select(
                 *(best.c[name] for name in _LOG_NAMES),
-                *((best if name == "seq" else CHECKPOINTS).c[name] for name in _CHECKPOINT),
+                *((best if name == "seq" else CHECKPOINTS).c[name] for name in CHECKPOINT_INFO),
                 best.c.log_id,
                 score,
                 _opening(words.c.search_text),
@@ -346,7 +335,7 @@ def read_found_checkpoints(dialect: Dialect) -> Executable:
     return (
         select(
             *(THREADS.c[name] for name in _LOG_NAMES),
-            *(CHECKPOINTS.c[name] for name in _CHECKPOINT),
+            *(CHECKPOINTS.c[name] for name in CHECKPOINT_INFO),
             CHECKPOINTS.c.log_id,
             DELTAS.c.search_text,
         )

@@ -157,19 +157,23 @@ async def test_options_in_the_url_and_a_statement_timeout_hold_together(
     await blocked_by_a_lock(db, postgres, name)
 
 
+async def until_a_lock_is_awaited(postgres: Postgres, name: str, which: str) -> None:
+    waiting = f"SELECT count(*) FROM pg_locks WHERE NOT granted AND {which}"
+    async with asyncio.timeout(A_WHILE):
+        while postgres.execute(waiting, name) == [(0,)]:  # noqa: ASYNC110 - a server's state
+            await asyncio.sleep(0.01)
+
+
 async def test_without_a_statement_timeout_a_save_waits_for_the_lock(
     open_: Open, postgres: Postgres, name: str
 ) -> None:
     db = open_()
     checkpointer = Checkpointer(db)
     await checkpointer.save({"n": 1}, "thread", "a")
-    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'threads'::regclass"
 
     with locked(postgres, name):
         save = asyncio.create_task(checkpointer.save({"n": 2}, "thread", "b"))
-        async with asyncio.timeout(A_WHILE):
-            while postgres.execute(waiting, name) == [(0,)]:  # noqa: ASYNC110 - a server's state
-                await asyncio.sleep(0.01)
+        await until_a_lock_is_awaited(postgres, name, "relation = 'threads'::regclass")
         assert not save.done()
     assert await save == "b"
 
@@ -181,7 +185,6 @@ async def test_a_save_over_an_id_begins_the_next_life_of_a_log_that_is_removed_m
     """Its statement began before the removal was committed, so it still sees the id as there."""
     remover, saver = Checkpointer(open_()), Checkpointer(open_())
     await remover.save({"n": [*range(100)]}, "thread", "a")
-    blocked = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
 
     async with remover.db.transaction() as tx:
         if removal == "delete":
@@ -190,9 +193,7 @@ async def test_a_save_over_an_id_begins_the_next_life_of_a_log_that_is_removed_m
             await remover.forget(thread_id="thread", connection=tx)
         # A snapshot, because it has shrunk: without a base, so the statement may create the log.
         save = asyncio.create_task(saver.save({"n": 2}, "thread", "a"))
-        async with asyncio.timeout(A_WHILE):
-            while postgres.execute(blocked, name) == [(0,)]:  # noqa: ASYNC110 - a server's state
-                await asyncio.sleep(0.01)
+        await until_a_lock_is_awaited(postgres, name, "locktype = 'transactionid'")
     await save
     await saver.save({"n": 3}, "thread", "b")
 

@@ -231,6 +231,19 @@ def file(tmp_path: Any) -> str:
     return f"sqlite:///{tmp_path}/agent.db"
 
 
+async def explain(db: Database, statement: Any) -> list[str]:
+    """Return the steps of SQLite's plan for a statement."""
+
+    def ask(connection: Connection) -> list[str]:
+        compiled = statement.compile(dialect=connection.dialect)
+        asked = connection.exec_driver_sql(
+            f"EXPLAIN QUERY PLAN {compiled}", (None,) * len(compiled.positiontup)
+        )
+        return [row.detail for row in asked]
+
+    return await db.run_sync(ask)
+
+
 @pytest.mark.parametrize("analyzed", [False, True])
 @pytest.mark.parametrize("which", ["newest", "named"])
 async def test_a_load_from_a_file_reads_every_table_through_an_index(
@@ -243,14 +256,7 @@ async def test_a_load_from_a_file_reads_every_table_through_an_index(
         if analyzed:
             await db.run_sync(lambda c: c.exec_driver_sql("ANALYZE"))
 
-        def explain(connection: Connection) -> list[str]:
-            compiled = load.read_chain(db.dialect, which=which).compile(dialect=connection.dialect)
-            asked = connection.exec_driver_sql(
-                f"EXPLAIN QUERY PLAN {compiled}", (None,) * len(compiled.positiontup)
-            )
-            return [row.detail for row in asked]
-
-        steps = await db.run_sync(explain)
+        steps = await explain(db, load.read_chain(db.dialect, which=which))
 
     # The rows that the recursion has found so far are what it scans, and nothing else.
     assert {m[1] for step in steps if (m := re.match(r"SCAN (\S+)", step))} == {"chain"}
@@ -279,15 +285,7 @@ async def test_a_file_is_asked_through_the_index_that_was_made_for_it(
     file: str, statement: Any, index: str
 ) -> None:
     async with Database(file) as db:
-
-        def explain(connection: Connection) -> list[str]:
-            compiled = statement(db.dialect).compile(dialect=connection.dialect)
-            asked = connection.exec_driver_sql(
-                f"EXPLAIN QUERY PLAN {compiled}", (None,) * len(compiled.positiontup)
-            )
-            return [row.detail for row in asked]
-
-        steps = await db.run_sync(explain)
+        steps = await explain(db, statement(db.dialect))
 
     assert any(index in step for step in steps), steps
 

@@ -234,7 +234,7 @@ _ENGINE_OPTIONS = {
     "poolclass",
     "query_cache_size",
 }
-"""What `sqlalchemy.create_async_engine` takes; it would complain on first use only."""
+"""Options of `sqlalchemy.create_async_engine`, which would refuse others on first use only."""
 
 _BUILT_IN: dict[str, Factory] = {
     "memory": _memory,

@@ -234,7 +234,7 @@ class DeltaRow(Base):
 
     @property
     def decoded(self) -> Any:
-        """What an entry, a write or a snapshot holds; `memalchemy.decode` takes keys and deltas."""
+        """The value of an entry, a write or a snapshot; `memalchemy.decode` takes keys, deltas."""
         return decode(self)
 
     __table_args__ = (

@@ -52,7 +52,7 @@ ATTEMPTS = 4
 CONNECT_TIMEOUT = 10.0
 
 _BATCH = Intent("statement", writes_payloads=True)
-"""Of a statement for several rows, each of which was checked before it joined the batch."""
+"""The intent of a batch's statement. Each of its rows was checked before it joined the batch."""
 
 
 class Backend:

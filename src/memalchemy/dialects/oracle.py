@@ -254,7 +254,7 @@ def _equal(a: ColumnElement[Any], b: ColumnElement[Any]) -> ColumnElement[bool]:
 
 
 def _has_null(value: Any) -> bool:
-    """Whether a patch of *value* would remove something; arrays are taken as they are."""
+    """Return whether a patch of *value* would remove a key. Arrays are not looked into."""
     return isinstance(value, dict) and any(v is None or _has_null(v) for v in value.values())
 
 

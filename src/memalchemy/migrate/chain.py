@@ -37,7 +37,7 @@ _alembic_is_global = _fork_safe_locks.create_lock()
 
 
 def script_location() -> Path:
-    """Where the revisions are: in the package of a wheel, at the top of a checkout."""
+    """Return the folder of the revisions: in the package of a wheel, at the top of a checkout."""
     here = Path(__file__).resolve()
     for place in (here.parents[1] / "migrations", here.parents[3] / "migrations"):
         if (place / "versions").is_dir():
@@ -70,7 +70,7 @@ def current(connection: Connection, *, schema: str | None = None) -> str | None:
 
 
 def usable(connection: Connection, *, schema: str | None = None) -> bool:
-    """Whether `check` passes; a schema that is too new still raises. Reads only."""
+    """Return whether `check` passes. A schema that is too new still raises. Reads only."""
     try:
         check(connection, schema=schema)
     except SchemaOutdated:
@@ -202,7 +202,7 @@ def offline(
 
 
 class Steps:
-    """What ran, and where the chain is after it."""
+    """The revisions that ran, and the place of the chain after them."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []

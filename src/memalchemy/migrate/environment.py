@@ -127,7 +127,7 @@ def _plain_type(type_: Any, autogenerate: Any) -> str:
 
 
 def is_ours(table: str | None) -> bool:
-    """Whether a table name is one of memalchemy's, its version table and text index included."""
+    """Return whether a table is memalchemy's, its version table and text indexes included."""
     name = (table or "").lower()
     return (
         name in TABLES
@@ -236,7 +236,7 @@ def _metadata(schema: str | None) -> sa.MetaData:
 
 
 def _compared(schema: str | None, name: str | None, type_: str, parents: Any) -> bool:
-    """What autogenerate reads from the database: our tables, in our schema."""
+    """Return whether autogenerate reads an object: only our tables, in our schema."""
     if type_ == "schema":
         return name == schema
     return type_ != "table" or (name in TABLES and parents.get("schema_name") == schema)

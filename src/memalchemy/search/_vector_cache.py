@@ -47,7 +47,7 @@ BYTES_PER_NAME = 200
 PAGE = 500
 """Rows that are read at once: of most models as many as fit into a processor's cache."""
 MAX_ROUNDS = 4
-"""How often changes are read that were written while earlier ones were read."""
+"""The most times that changes are read which were written while earlier ones were read."""
 MAX_BISECTIONS = 64
 """Bisections to find removed rows; after that all positions are read and compared."""
 

@@ -118,7 +118,7 @@ class VectorQuery:
 
     @cached_property
     def is_unit(self) -> bool:
-        """Whether the vector has the length 1, as models that normalise return it."""
+        """The vector has the length 1, as models that normalise return it."""
         return abs(length(self.vector) - 1) < 1e-3
 
     def neighbour(
@@ -272,12 +272,12 @@ class VectorRanking:
 
     @property
     def exhausted(self) -> bool:
-        """Whether a page was shorter than asked for: there are no more items."""
+        """A page was shorter than asked for: there are no more items."""
         return self._ranking is not None and self._ranking.exhausted
 
     @property
     def plan(self) -> SearchPlan:
-        """What was done for the pages so far, and why."""
+        """The plan by which the pages so far were read."""
         return _NO_PLAN if self._ranking is None else self._ranking.plan
 
     async def _choose(self) -> BruteForceRanking | DatabaseRanking:
@@ -311,7 +311,7 @@ WIDTH, WIDTH_IF_SMALL = 200, 400
 MAX_HALF = 65_504.0
 """Largest number in half precision; the database raises an error for a larger one."""
 SUPPORT_SECONDS = 10.0
-"""How long indexes and numbers of vectors that were read are relied on."""
+"""Seconds for which indexes and numbers of vectors that were read are relied on."""
 MAX_COUNTED_SCOPES = 1000
 """Scopes whose numbers of vectors are cached."""
 SPARE = 4
@@ -343,7 +343,7 @@ class VectorSupport:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether type and indexes were read lately."""
+        """The column's type and the indexes were read less than `SUPPORT_SECONDS` ago."""
         return self.native and time.monotonic() - self.read_at < SUPPORT_SECONDS
 
     def was_searched(self, scope: Scope) -> bool:
@@ -420,7 +420,7 @@ class DatabaseRanking:
         self._is_all = False
         self._by_index: bool | None = None
         self._few = False
-        """Whether the scope has so few vectors that planning takes longer than comparing them."""
+        """The scope has so few vectors that planning takes longer than comparing them."""
 
     async def page(self, count: int) -> list[Neighbour]:
         """Return the next *count* items; fewer only at the end."""
@@ -669,7 +669,7 @@ class _Comparison:
     number: int
     """Vectors that were compared."""
     is_all: bool = True
-    """Whether no vector was left out; those that were are farther away than all that are here."""
+    """No vector was left out. Those left out are farther away than all that are here."""
     source: str = "memory"
     read: int = 0
     """Vectors that were read from the database."""

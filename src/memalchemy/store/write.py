@@ -355,7 +355,7 @@ Written = tuple[Row, Sequence[VectorRow]]
 
 AT_ONCE = 1000
 BYTES_AT_ONCE = 16 * 1024 * 1024
-"""Of values and words that one statement writes, unless a single item has more."""
+"""The most bytes of values and words in one statement, unless a single item has more."""
 
 
 def put_batch(

@@ -310,7 +310,7 @@ def _property(original: property, name: str) -> property:
 
 
 def _asynchronous(value: Any, caller: Caller | None = None) -> Any:
-    """What the asynchronous side takes in place of *value*."""
+    """Return what the asynchronous side takes in place of *value*."""
     if isinstance(value, Face):
         return value._async
     if isinstance(value, Transaction):
@@ -323,7 +323,7 @@ def _asynchronous(value: Any, caller: Caller | None = None) -> Any:
 
 
 def _shown(value: Any, loop: Loop) -> Any:
-    """What the user sees of *value*: its face, if there is one for its class."""
+    """Return the face of *value* if its class has one, else *value*."""
     of = _faces.get(type(value))
     if of is None:
         return value

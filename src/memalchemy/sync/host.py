@@ -1,4 +1,4 @@
-"""What ``connection=`` takes without ``await``: the host's connection, or a transaction of ours."""
+"""Values of ``connection=`` without ``await``: a host's connection, or a transaction of ours."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
 class Transaction:
-    """What ``with db.transaction() as tx`` gives: ``connection=tx`` for memalchemy's methods, and
-    a way to send SQL of your own in the same transaction.
+    """The transaction of ``with db.transaction() as tx``.
+
+    Give it to memalchemy's methods as ``connection=tx``, and send SQL of your own through it.
 
     It works on whatever driver the `Database` has, which is an asynchronous one; so it is not
     itself a `sqlalchemy.Connection`. `run_sync` hands one to a function. Use it in one thread at a

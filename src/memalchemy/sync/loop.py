@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 NAME = "memalchemy-sync"
 LAST_SECONDS = 5.0
-"""How long a process that ends waits for connections to close."""
+"""Seconds that a process that ends waits for connections to close."""
 
 
 class Caller:

@@ -30,7 +30,7 @@ STATUSES = ("imported", "resumed", "unchanged", "replaced", "skipped", "conflict
 
 
 class OnConflict(StrEnum):
-    """What happens to a thread that exists and holds something else."""
+    """The treatment of a thread that exists and holds something else."""
 
     ERROR = "error"
     SKIP = "skip"

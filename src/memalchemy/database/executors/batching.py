@@ -27,7 +27,7 @@ MAX_ROWS = 16
 processor while the others wait for the savers, and these for it."""
 
 MAX_BYTES = 4 * 1024 * 1024
-"""Of payloads in one statement, beyond its first row."""
+"""The most bytes of payloads in one statement, its first row not counted."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

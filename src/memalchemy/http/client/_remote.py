@@ -24,7 +24,7 @@ class Offer:
     capabilities: CheckpointerCapabilities
     calls: frozenset[str]
     is_certain: bool = True
-    """Whether the answer came from the server itself; if not, the server is asked again."""
+    """The answer came from the server itself; otherwise the server is asked again."""
 
 
 DOCUMENTED = Offer(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import httpx
 
 ATTEMPTS = 3
-"""How often a read is sent at most. A write is sent once."""
+"""The most times that a read is sent. A write is sent once."""
 
 _TRANSIENT = frozenset({429, 502, 503, 504})
 """Statuses after which a read is repeated."""

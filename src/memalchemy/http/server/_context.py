@@ -1,4 +1,4 @@
-"""What the operations of the server work with."""
+"""The objects that the operations of the server work with."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 CACHE_SECONDS = 1.0
-"""How long a result is given again."""
+"""Seconds for which a result is given again."""
 
 
 class Readiness:

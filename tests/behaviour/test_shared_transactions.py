@@ -391,6 +391,26 @@ async def test_an_operation_after_the_end_is_refused_and_writes_nothing(
     )
 
 
+@pytest.mark.parametrize("way", ["a host's connection"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_an_operation_on_a_connection_that_was_lost_opens_no_other_in_its_place(
+    house: House, operation: str
+) -> None:
+    assert house.engine is not None
+    async with house.engine.connect() as connection:
+        await do(house.features, "save", "inside", connection)
+        await connection.invalidate()
+        await connection.rollback()
+
+        with pytest.raises(MemalchemyError, match="the connection was lost"):
+            await do(house.features, operation, "late", connection)
+
+        assert connection.invalidated, "SQLAlchemy opened another one"
+
+    # The fixture sees whether everything was given back.
+    await all_is_as_it_should(house, there=[], absent=[("save", "inside"), (operation, "late")])
+
+
 @pytest.mark.parametrize("operation", ["append", "save"])
 async def test_a_task_that_outlives_a_transaction_that_is_rolled_back_writes_nothing(
     house: House, operation: str

@@ -16,6 +16,7 @@ from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.database.driver_errors import Translate
 from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import original
+from memalchemy.errors import MemalchemyError
 from memalchemy.events import Event, StatementEvent, publish_statement
 from memalchemy.statements import Program
 
@@ -39,12 +40,15 @@ def run_program(
     """Run *program* to its end and return its result; count its round trips in *counted*.
 
     A statement's failure is thrown into the program as an error of memalchemy's.
+
+    Raises:
+        MemalchemyError: the connection was lost before the program's end.
     """
-    direct = (
-        connection
-        if isinstance(connection, DirectConnection)
-        else DirectConnection.registered_for(connection)
-    )
+    if isinstance(connection, DirectConnection):
+        direct: DirectConnection | None = connection
+    else:
+        _check_not_lost(connection)
+        direct = DirectConnection.registered_for(connection)
     try:
         statement, parameters = next(program)
         while True:
@@ -53,14 +57,8 @@ def run_program(
             try:
                 answer = None if direct is None else direct.execute(statement, parameters)
                 if answer is None:
-                    answer = execute_with_sqlalchemy(
-                        connection.sqlalchemy_connection()
-                        if isinstance(connection, DirectConnection)
-                        else connection,
-                        statement,
-                        parameters,
-                        options,
-                    )
+                    on = _sqlalchemy_connection(connection)
+                    answer = execute_with_sqlalchemy(on, statement, parameters, options)
             except (SQLAlchemyError, OSError) as error:  # a TimeoutError is an OSError
                 ours = translate(error)
                 if ours is error:
@@ -77,6 +75,27 @@ def run_program(
         return result_value
     finally:
         program.close()
+
+
+def _sqlalchemy_connection(connection: JobConnection) -> Connection:
+    found = (
+        connection if isinstance(connection, Connection) else connection.sqlalchemy_connection()
+    )
+    _check_not_lost(found)
+    return found
+
+
+def _check_not_lost(connection: Connection) -> None:
+    """Refuse a connection in whose place SQLAlchemy would silently open another.
+
+    That one would be outside the transaction, and where the host's block is just ending nobody
+    would give it back.
+    """
+    if connection.invalidated:
+        raise MemalchemyError(
+            "the connection was lost to a failure or a cancellation, and what its transaction did "
+            "is undone: open another"
+        )
 
 
 def run_observed(job: Callable[[Connection], T], connection: Connection) -> T:

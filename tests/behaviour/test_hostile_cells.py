@@ -79,7 +79,7 @@ async def fill(db: Database) -> None:
     """A row in every table, and a neighbour for each."""
     for thread in ("t", "neighbour"):
         agent = Checkpointer(db)
-        for number in range(3):
+        for number in range(5):  # the last is built on the first, past those that a test damages
             state = {"messages": [f"word {n}" for n in range(number + 20)]}
             await agent.save(state, thread, f"c{number}", {"n": number}, run_id="r")
         await agent.put_writes([("channel", 1)], thread, "c2", "task")
@@ -278,7 +278,7 @@ async def test_verify_names_a_bad_cell_and_goes_on_to_the_others(
         # What stands behind it in every order, and is found all the same.
         await break_cells(
             db,
-            ("deltas", "checksum = 1", f"{of_thread('t', '/')} AND seq = 3"),
+            ("deltas", "checksum = 1", f"{of_thread('t', '/')} AND seq = 5"),
             ("deltas", "checksum = 1", of_thread("neighbour", "/log/")),
             ("store_items", "checksum = 1", "key = 'neighbour'"),
         )
@@ -297,7 +297,7 @@ async def test_verify_names_a_bad_cell_and_goes_on_to_the_others(
     found = {(f.code, f.key or f.thread_id, f.namespace) for f in findings}
     assert ("payload", "neighbour", "/users/ada/") in found
     assert ("payload", "neighbour", "/log/") in found
-    assert "t" in {f.thread_id for f in findings if f.seq == 3}
+    assert "t" in {f.thread_id for f in findings if f.seq == 5}
 
 
 @pytest.mark.parametrize("cell", LAWLESS_ONLY, ids=lambda cell: f"{cell[0]}, {cell[1]}")
@@ -308,7 +308,7 @@ async def test_the_neighbours_of_a_bad_cell_are_read_as_ever(
         await fill(db)
         await break_cells(db, cell)
 
-        assert (await Checkpointer(db).load("neighbour"))["messages"][-1] == "word 21"
+        assert (await Checkpointer(db).load("neighbour"))["messages"][-1] == "word 23"
         assert [entry.value for entry in await ThreadLog(db).range("neighbour")] == [
             "word one",
             "two",

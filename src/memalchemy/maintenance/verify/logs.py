@@ -225,7 +225,12 @@ class LogCheck:
             result = await off_loop(size, partial(rebuild_state, row, base, keyring))
             if not isinstance(result, Fault):
                 return result
-        chain = await self._query(read_chain(self.db.dialect), p_seq=row.seq)
+        binds = self.log.binds() | {"p_seq": row.seq}
+        statement = read_chain(self.db.dialect)
+        chain = await run_query(self.db, statement, binds, identified_by=("seq",))
+        if chain.damaged:
+            first = min(chain.damaged)
+            return Fault(chain[first].seq, "unreadable", chain.damaged[first])
         if not chain or not is_same_state(chain[-1], row, keyring):
             return None
         size = sum(len(link.payload) for link in chain)

@@ -23,7 +23,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memalchemy.codec.field_terms import OTHERS, FieldTerms, field_terms
+from memalchemy.codec.field_terms import MAX_PREFIXES, OTHERS, FieldTerms, field_terms
 from memalchemy.filters import MAX_DEPTH, MAX_PARTS, Filter
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -270,12 +270,98 @@ def test_every_match_has_a_word_of_each_equality() -> None:
             return
         there = set((field_terms(value, metadata, named) or "").split())
         for pointer, values in parsed.equalities():
-            words = FieldTerms.of(pointer, values)
-            assert there & {*words.words} or (OTHERS in there and words.mark not in there)
+            assert may_have(there, FieldTerms.of(pointer, values))
         narrowed[bool(parsed.equalities())] += 1
 
     check()
     assert narrowed[True] > 20, "the examples say too little"
+
+
+def may_have(words: set[str], wanted: FieldTerms) -> bool:
+    """Whether an index finds an item of these words for what is wanted."""
+    if OTHERS in words and wanted.mark not in words:
+        return True
+    return any(word in wanted.words or word.startswith(wanted.prefixes) for word in words)
+
+
+numbers = st.one_of(st.integers(), st.integers(-20, 20), st.floats(), st.decimals(allow_nan=False))
+instants = st.datetimes(timezones=st.timezones())
+times_as_text = st.text(st.sampled_from("0129-T:"), max_size=19)
+mixed = st.one_of(numbers, st.text(), times_as_text, st.dates(), instants)
+
+
+def test_every_match_has_a_word_in_each_range() -> None:
+    narrowed: Counter[tuple[bool, bool]] = Counter()
+
+    @settings(many, max_examples=1000)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        kind = data.draw(st.sampled_from([numbers, times_as_text, instants, mixed]))
+        found = data.draw(kind)
+        operators = data.draw(
+            st.dictionaries(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), kind, min_size=1)
+        )
+        try:
+            parsed = Filter.parse({"a": operators})
+        except ValueError:  # NaN
+            return
+        assert parsed is not None
+        [(pointer, low, high)] = parsed.ranges()
+        there = set((field_terms({"a": found}, {}) or "").split())
+        may = may_have(there, FieldTerms.between(pointer, low, high))
+        matches = parsed.matches({"a": found}, {})
+        assert may or not matches
+        narrowed[matches, may] += 1
+
+    check()
+    assert min(narrowed[True, True], narrowed[False, False]) > 50, "the examples say too little"
+
+
+@pytest.mark.parametrize(
+    ("found", "low", "high"),
+    [
+        (7, 8, None),
+        (7, None, 6.5),
+        (-0.5, 0, None),
+        (10**400, None, 10**300),
+        (1_700_000_000, 1_700_000_001, 1_800_000_000),
+        ("2026-11-24", "2026-11-25", "2026-11-26"),
+        ("2026-11-24T09:00", None, "2026-11-23T23:59"),
+        ("b", "ba", None),
+        (NOON, NOON + timedelta(microseconds=1), None),
+        (date(2024, 5, 1), None, date(2024, 4, 30)),
+        (7, "", None),
+        (True, 0, 2),
+        ("7", 6, 8),
+    ],
+)
+def test_the_words_of_a_range_pass_over_what_is_outside(found: Any, low: Any, high: Any) -> None:
+    wanted = FieldTerms.between("/a", low, high)
+    there = set((field_terms({"a": found}, {}) or "").split())
+
+    assert len(wanted.prefixes) <= MAX_PREFIXES
+    assert not may_have(there, wanted)
+
+
+@pytest.mark.parametrize(
+    ("filter", "ranges"),
+    [
+        ({"n": {"$gte": 1, "$lt": 2}}, [("/n", 1, 2)]),
+        ({"n": {"$gt": 1, "$gte": 0}}, [("/n", 1, None)]),
+        ({"n": {"$lte": "z"}, "/a/b": {"$gt": 3}}, [("/n", None, "z"), ("/a/b", 3, None)]),
+        ({"n": {"$gt": 1, "$lt": "z"}}, [("/n", 1, None)]),
+        ({"$and": [{"$or": [{"n": {"$gt": 1}}]}, {"k": 1}]}, [("/n", 1, None)]),
+        ({"$or": [{"n": {"$gt": 1}}, {"k": 1}]}, []),
+        ({"n": {"$not": {"$gt": 1}}}, []),
+        ({"$not": {"n": {"$gt": 1}}}, []),
+        ({"/tags/0": {"$gt": 1}}, []),
+    ],
+)
+def test_ranges_are_those_that_every_match_is_in(filter: Any, ranges: Any) -> None:
+    parsed = Filter.parse(filter)
+
+    assert parsed is not None
+    assert parsed.ranges() == ranges
 
 
 def test_a_filter_about_metadata_needs_no_value() -> None:

@@ -490,11 +490,14 @@ def _postgresql_extras() -> None:
         f"CREATE INDEX ix_deltas_search_text ON {deltas} "
         "USING gin (to_tsvector('simple', search_text)) WHERE search_text IS NOT NULL"
     )
+    # A range of values is a hundred prefixes, each compared with all words that the index has put
+    # off: 60 ms for the server's own 4 MB.
     op.execute(
         f"CREATE INDEX ix_store_items_search ON {items} USING gin (("
         "to_tsvector('simple', coalesce(search_text, '')) || "
         "to_tsvector('simple', coalesce(field_terms, '')) || "
-        "array_to_tsvector(ARRAY[chr(31) || tenant || chr(31) || namespace])))"
+        "array_to_tsvector(ARRAY[chr(31) || tenant || chr(31) || namespace]))) "
+        "WITH (gin_pending_list_limit = 384)"
     )
     op.execute(
         f"CREATE INDEX ix_checkpoints_meta ON {_qualified('checkpoints')} "

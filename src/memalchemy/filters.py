@@ -25,7 +25,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import count
@@ -46,6 +46,7 @@ class Filter:
     about_metadata_only: bool
     """`matches` does not look at the value, so that it may be given any."""
     _equalities: Sequence[tuple[str, Sequence[Any]]]
+    _ranges: Sequence[tuple[str, Any, Any]] = ()
     conditions: int = 1
     """The largest number of tests that `matches` makes."""
 
@@ -79,6 +80,14 @@ class Filter:
         through an array.
         """
         return [(pointer, list(values)) for pointer, values in self._equalities]
+
+    def ranges(self) -> list[tuple[str, Any, Any]]:
+        """JSON pointers of fields, each with the ends of a range in which every match has a value.
+
+        As `equalities`. An end that is ``None`` is open, at most one of the two; the others may or
+        may not be in the range, and are of one kind that has an order.
+        """
+        return list(self._ranges)
 
 
 # The grammar. It reads a checked copy: arrays are tuples, sets frozensets, mappings dicts.
@@ -150,7 +159,8 @@ def _read_field(field: str, operators: dict[str, Any], place: str | None) -> Fil
             parts.append(_field(place, steps, test, tuple(among)))
         else:
             raise _unknown(name, (*_TESTS, "$not"), f"under {field!r}")
-    return _combine(all, parts)
+    read = _combine(all, parts)
+    return replace(read, _ranges=[*read._ranges, *_range(operators, steps)])
 
 
 def _has_operators(content: Any) -> bool:
@@ -182,11 +192,12 @@ def _unknown(name: str, known: Sequence[str], where: str) -> ValueError:
 def _combine(holds: Callable[[Iterable[bool]], bool], parts: Sequence[Filter]) -> Filter:
     if len(parts) == 1:
         return parts[0]
-    certain = [pair for part in parts for pair in part._equalities] if holds is all else []
+    certain = parts if holds is all else []
     return Filter(
         lambda value, metadata: holds(part.matches(value, metadata) for part in parts),
         all(part.about_metadata_only for part in parts),
-        certain,
+        [pair for part in certain for pair in part._equalities],
+        [one for part in certain for one in part._ranges],
         sum(part.conditions for part in parts),
     )
 
@@ -195,6 +206,7 @@ def _not(part: Filter) -> Filter:
     return Filter(
         lambda value, metadata: not part.matches(value, metadata),
         part.about_metadata_only,
+        (),
         (),
         part.conditions,
     )
@@ -207,9 +219,28 @@ def _field(place: str | None, steps: _Steps, test: _Test, among: Sequence[Any]) 
             found = _find(metadata, steps)
         return test(found)
 
-    certain = among and all(map(_is_scalar, among)) and all(index is None for _, index in steps)
-    pointer = "".join("/" + key.replace("~", "~0").replace("/", "~1") for key, _ in steps)
-    return Filter(matches, place == "$metadata", [(pointer, among)] if certain else ())
+    certain = among and all(map(_is_scalar, among)) and _leads_through_mappings(steps)
+    return Filter(matches, place == "$metadata", [(_pointer(steps), among)] if certain else ())
+
+
+def _range(operators: dict[str, Any], steps: _Steps) -> list[tuple[str, Any, Any]]:
+    """Return the range that operators under one field describe, if they describe one."""
+    lows = [operators[name] for name in ("$gt", "$gte") if name in operators]
+    highs = [operators[name] for name in ("$lt", "$lte") if name in operators]
+    if not (lows or highs) or not _leads_through_mappings(steps):
+        return []
+    low, high = lows[0] if lows else None, highs[0] if highs else None
+    if lows and highs and _comparable(low)[0] != _comparable(high)[0]:
+        high = None  # nothing matches; whatever has the one end is a candidate
+    return [(_pointer(steps), low, high)]
+
+
+def _leads_through_mappings(steps: _Steps) -> bool:
+    return all(index is None for _, index in steps)
+
+
+def _pointer(steps: _Steps) -> str:
+    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key, _ in steps)
 
 
 def _is_scalar(wanted: Any) -> bool:

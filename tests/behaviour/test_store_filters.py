@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from random import Random
 from typing import Any
 
 import pytest
 from plain_filter import matches
 from shelf import Embedder, keys_of
+from sqlalchemy import update
 
 from memalchemy import Database, Store
+from memalchemy.schema import StoreItemRow
 
 NS = ("filtered",)
 
@@ -283,6 +288,44 @@ async def test_the_best_of_those_that_match_come_first(crowded: Store) -> None:
     near = await crowded.search(NS, "needle pin", mode="vector", filter=wanted, limit=100)
     assert sorted(keys_of(near)) == sorted(keys_of(hits))
     assert sorted(keys_of(near)[-2:]) == ["k119", "k149"]
+
+
+NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        lambda n: n - 20,
+        lambda n: n / 7 - 3,
+        lambda n: 1.7e9 + n,
+        lambda n: Decimal(n) / 8,
+        lambda n: f"2026-11-{n % 30 + 1:02}" if n < 30 else f"2026-12-{n % 30 + 1:02}",
+        lambda n: (NOON + timedelta(days=n)).isoformat(),
+        lambda n: NOON.astimezone(timezone(timedelta(hours=n % 5))) + timedelta(seconds=n),
+        lambda n: NOON.date() + timedelta(days=n),
+    ],
+    ids=["int", "float", "epoch", "decimal", "day", "time as text", "datetime", "date"],
+)
+async def test_ranges_of_each_kind_find_what_is_in_them_and_read_little_else(
+    db: Database, series: Callable[[int], Any]
+) -> None:
+    store = Store(db)
+    count = 40
+    await store.put_batch([(NS, f"k{n:02}", {"at": series(n)}) for n in range(count)])
+    await store.put(NS, "other kind", {"at": [series(5)]})
+    narrowed = db.dialect.text.indexes_fields and db.keyring.is_readable("fields")
+    if narrowed:  # no range below may read this one
+        broken = update(StoreItemRow).where(StoreItemRow.tenant == db.tenant)
+        broken = broken.where(StoreItemRow.key == "k39").values(checksum=1)
+        await db.run_sync(lambda connection: connection.execute(broken).rowcount)
+
+    for low, high in [(3, 7), (0, 1), (10, 10), (20, 30)]:
+        wanted = {"at": {"$gte": series(low), "$lt": series(high)}}
+        found = keys_of(await store.list_items(NS, filter=wanted, order="key", limit=count))
+        assert found == [f"k{n:02}" for n in range(low, high)]
+    below = {"$and": [{"at": {"$lte": series(6)}}, {"at": {"$gt": series(4)}}]}
+    assert keys_of(await store.list_items(NS, filter=below, order="key")) == ["k05", "k06"]
 
 
 async def test_a_filter_below_a_namespace(store: Store) -> None:

@@ -62,6 +62,8 @@ def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
     terms = {"terms": d.text.terms(query_terms("number7"))}
     scope = dict(d.text.item_scope_binds("default", "/space 7/", False, []))
     narrowed = dict(d.text.item_scope_binds("default", "/space 7/", False, fields))
+    few = [FieldTerms.between("/n", 7, 9)]
+    within = dict(d.text.item_scope_binds("default", "/space 7/", False, few))
     return {
         "one item": (read.read_item(d), {}),
         "items by their keys": (read.read_items(d), keys),
@@ -71,6 +73,7 @@ def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
         "words": (search_items(d, below=False, weighed=True), terms | scope),
         "words, unranked": (search_items(d, below=False, weighed=False), terms | scope),
         "fields": (narrowed_items(d, below=False), narrowed),
+        "a range": (narrowed_items(d, below=False), within),
         "namespaces": (read.list_paths(d), {}),
         "vectors to drop": (write.delete_vectors_of_items(d), keys),
         "which are alive": (live_items(d), keys),

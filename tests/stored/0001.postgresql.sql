@@ -174,33 +174,33 @@ WITH (fillfactor='70');
 -- Data for Name: checkpoints; Type: TABLE DATA; Schema: public; Owner: -
 --
 
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 1, 'stored', '1k0z6vkqbgvq0vz376', NULL, 1, NULL, NULL, '{"step": 0, "colour": "blue"}', 62, 70, '2026-11-23 23:11:37.529008+00', '2026-11-23 23:11:37.529008+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 2, 'stored', '1k0z6vkrwbq35g83ve', '1k0z6vkqbgvq0vz376', 2, NULL, NULL, '{"step": 1, "colour": "blue"}', 115, 38, '2026-11-23 23:11:37.578983+00', '2026-11-23 23:11:37.578983+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 3, 'stored', '1k0z6vksh8yn1p47yc', '1k0z6vkrwbq35g83ve', 3, NULL, NULL, '{"step": 2, "colour": "blue"}', 163, 26, '2026-11-23 23:11:37.600397+00', '2026-11-23 23:11:37.600397+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 4, 'stored', '1k0z6vksna6cg5bzqc', '1k0z6vksh8yn1p47yc', 4, NULL, NULL, '{"step": 3, "colour": "blue"}', 216, 27, '2026-11-23 23:11:37.604532+00', '2026-11-23 23:11:37.604532+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 5, 'stored', '1k0z6vkss808rtk94n', '1k0z6vksna6cg5bzqc', 5, NULL, NULL, '{"step": 4, "colour": "blue"}', 264, 54, '2026-11-23 23:11:37.608531+00', '2026-11-23 23:11:37.608531+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 6, 'stored', '1k0z6vksybxsmehvh0', '1k0z6vkss808rtk94n', 6, NULL, NULL, '{"step": 5, "colour": "blue"}', 317, 27, '2026-11-23 23:11:37.61379+00', '2026-11-23 23:11:37.61379+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 7, 'stored', '1k0z6vkt22apabf3sg', '1k0z6vksybxsmehvh0', 7, NULL, NULL, '{"step": 6, "colour": "blue"}', 365, 28, '2026-11-23 23:11:37.617591+00', '2026-11-23 23:11:37.617591+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 8, 'stored', '1k0z6vkt54pab3gvze', '1k0z6vkt22apabf3sg', 8, NULL, NULL, '{"step": 7, "colour": "red"}', 418, 28, '2026-11-23 23:11:37.6207+00', '2026-11-23 23:11:37.6207+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 9, 'stored', '1k0z6vkt84dss0v369', '1k0z6vkt54pab3gvze', 9, NULL, NULL, '{"step": 8, "colour": "blue"}', 466, 39, '2026-11-23 23:11:37.623782+00', '2026-11-23 23:11:37.623782+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 10, 'stored', '1k0z6vktaxppxff2k0', '1k0z6vkt84dss0v369', 10, NULL, NULL, '{"step": 9, "colour": "blue"}', 519, 28, '2026-11-23 23:11:37.626631+00', '2026-11-23 23:11:37.626631+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 11, 'stored', '1k0z6vktdf77p9v5r9', '1k0z6vktaxppxff2k0', 11, NULL, NULL, '{"step": 10, "colour": "blue"}', 568, 125, '2026-11-23 23:11:37.629242+00', '2026-11-23 23:11:37.629242+00', NULL);
-INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 12, 'stored', '1k0z6vktgy64qx19y0', '1k0z6vktdf77p9v5r9', 12, NULL, NULL, '{"step": 11, "colour": "blue"}', 622, 30, '2026-11-23 23:11:37.632799+00', '2026-11-23 23:11:37.632799+00', NULL);
-INSERT INTO public.checkpoints VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 1, 'stored', '1k0z6vktknnm1dd499', NULL, 1, NULL, NULL, '{}', 10, 16, '2026-11-23 23:11:37.635582+00', '2026-11-23 23:11:37.635582+00', NULL);
-INSERT INTO public.checkpoints VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 2, 'stored', '1k0z6vktredwvkd8w3', '1k0z6vktknnm1dd499', 2, NULL, NULL, '{}', 15, 19, '2026-11-23 23:11:37.640475+00', '2026-11-23 23:11:37.640475+00', NULL);
-INSERT INTO public.checkpoints VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 3, 'stored', '1k0z6vkvcszrzj9dfg', '1k0z6vktknnm1dd499', 3, NULL, NULL, '{}', 16, 20, '2026-11-23 23:11:37.661323+00', '2026-11-23 23:11:37.661323+00', NULL);
-INSERT INTO public.checkpoints VALUES ('d0e27149-e8db-8dcd-ac8a-a8ffd9d1cb5c', 1, 'stored', 'first: 1', NULL, 1, NULL, NULL, '{}', 22, 28, '2026-11-23 23:11:37.676591+00', '2026-11-23 23:11:37.676591+00', NULL);
-INSERT INTO public.checkpoints VALUES ('9eb40f83-292d-8fb5-9a5f-774ce8a55bc0', 1, 'stored', '1k0z6vktknnm1dd499', NULL, 1, NULL, NULL, '{}', 10, 16, '2026-11-23 23:11:37.635582+00', '2026-11-23 23:11:37.635582+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 1, 'stored', 'nested 0', NULL, 1, NULL, 'run', '{}', 62, 70, '2026-11-23 23:11:37.766686+00', '2026-11-23 23:11:37.766686+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 2, 'stored', 'nested 1', 'nested 0', 2, 'nested 0', 'run', '{}', 115, 38, '2026-11-23 23:11:37.771682+00', '2026-11-23 23:11:37.771682+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 3, 'stored', 'nested 2', 'nested 1', 3, 'nested 1', 'run', '{}', 163, 26, '2026-11-23 23:11:37.774253+00', '2026-11-23 23:11:37.774253+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 4, 'stored', 'nested 3', 'nested 2', 4, 'nested 2', 'run', '{}', 216, 27, '2026-11-23 23:11:37.776279+00', '2026-11-23 23:11:37.776279+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 5, 'stored', 'nested 4', 'nested 3', 5, 'nested 3', 'run', '{}', 264, 27, '2026-11-23 23:11:37.778119+00', '2026-11-23 23:11:37.778119+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 6, 'stored', 'nested 5', 'nested 4', 6, 'nested 4', 'run', '{}', 317, 104, '2026-11-23 23:11:37.779981+00', '2026-11-23 23:11:37.779981+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 7, 'stored', 'nested 6', 'nested 5', 7, 'nested 5', 'run', '{}', 365, 28, '2026-11-23 23:11:37.794465+00', '2026-11-23 23:11:37.794465+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 8, 'stored', 'nested 7', 'nested 6', 8, 'nested 6', 'run', '{}', 418, 28, '2026-11-23 23:11:37.796312+00', '2026-11-23 23:11:37.796312+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 9, 'stored', 'nested 8', 'nested 7', 9, 'nested 7', 'run', '{}', 466, 28, '2026-11-23 23:11:37.79773+00', '2026-11-23 23:11:37.79773+00', NULL);
-INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 10, 'stored', 'nested 9', 'nested 8', 10, 'nested 8', 'run', '{}', 519, 28, '2026-11-23 23:11:37.799363+00', '2026-11-23 23:11:37.799363+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 1, 'stored', '1k0zed24w5gs83ddhn', NULL, 1, NULL, NULL, '{"step": 0, "colour": "blue"}', 62, 70, '2026-11-24 01:26:39.270143+00', '2026-11-24 01:26:39.270143+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 2, 'stored', '1k0zed25t4thn37yr8', '1k0zed24w5gs83ddhn', 2, NULL, NULL, '{"step": 1, "colour": "blue"}', 115, 38, '2026-11-24 01:26:39.30081+00', '2026-11-24 01:26:39.30081+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 3, 'stored', '1k0zed26232satcnph', '1k0zed25t4thn37yr8', 3, NULL, NULL, '{"step": 2, "colour": "blue"}', 163, 26, '2026-11-24 01:26:39.308943+00', '2026-11-24 01:26:39.308943+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 4, 'stored', '1k0zed263d0sp8q7ya', '1k0zed26232satcnph', 4, NULL, NULL, '{"step": 3, "colour": "blue"}', 216, 27, '2026-11-24 01:26:39.310268+00', '2026-11-24 01:26:39.310268+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 5, 'stored', '1k0zed264has316f5e', '1k0zed263d0sp8q7ya', 5, NULL, NULL, '{"step": 4, "colour": "blue"}', 264, 54, '2026-11-24 01:26:39.311428+00', '2026-11-24 01:26:39.311428+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 6, 'stored', '1k0zed265h651tz4vd', '1k0zed264has316f5e', 6, NULL, NULL, '{"step": 5, "colour": "blue"}', 317, 27, '2026-11-24 01:26:39.312449+00', '2026-11-24 01:26:39.312449+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 7, 'stored', '1k0zed266h9gbymhmn', '1k0zed265h651tz4vd', 7, NULL, NULL, '{"step": 6, "colour": "blue"}', 365, 28, '2026-11-24 01:26:39.313474+00', '2026-11-24 01:26:39.313474+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 8, 'stored', '1k0zed267g1pgj6hp8', '1k0zed266h9gbymhmn', 8, NULL, NULL, '{"step": 7, "colour": "red"}', 418, 28, '2026-11-24 01:26:39.314458+00', '2026-11-24 01:26:39.314458+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 9, 'stored', '1k0zed2686tm6q7t7e', '1k0zed267g1pgj6hp8', 9, NULL, NULL, '{"step": 8, "colour": "blue"}', 466, 39, '2026-11-24 01:26:39.315187+00', '2026-11-24 01:26:39.315187+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 10, 'stored', '1k0zed268xazjgcbg7', '1k0zed2686tm6q7t7e', 10, NULL, NULL, '{"step": 9, "colour": "blue"}', 519, 28, '2026-11-24 01:26:39.315907+00', '2026-11-24 01:26:39.315907+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 11, 'stored', '1k0zed269k2at6e4gy', '1k0zed268xazjgcbg7', 11, NULL, NULL, '{"step": 10, "colour": "blue"}', 568, 125, '2026-11-24 01:26:39.316602+00', '2026-11-24 01:26:39.316602+00', NULL);
+INSERT INTO public.checkpoints VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 12, 'stored', '1k0zed26ag4yjtchpg', '1k0zed269k2at6e4gy', 12, NULL, NULL, '{"step": 11, "colour": "blue"}', 622, 30, '2026-11-24 01:26:39.317533+00', '2026-11-24 01:26:39.317533+00', NULL);
+INSERT INTO public.checkpoints VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 1, 'stored', '1k0zed26b64bxxhqsa', NULL, 1, NULL, NULL, '{}', 10, 16, '2026-11-24 01:26:39.318229+00', '2026-11-24 01:26:39.318229+00', NULL);
+INSERT INTO public.checkpoints VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 2, 'stored', '1k0zed26cqqg5xnh9c', '1k0zed26b64bxxhqsa', 2, NULL, NULL, '{}', 15, 19, '2026-11-24 01:26:39.31988+00', '2026-11-24 01:26:39.31988+00', NULL);
+INSERT INTO public.checkpoints VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 3, 'stored', '1k0zed26mqhpfx2d0y', '1k0zed26b64bxxhqsa', 3, NULL, NULL, '{}', 16, 20, '2026-11-24 01:26:39.32802+00', '2026-11-24 01:26:39.32802+00', NULL);
+INSERT INTO public.checkpoints VALUES ('d0e27149-e8db-8dcd-ac8a-a8ffd9d1cb5c', 1, 'stored', 'first: 1', NULL, 1, NULL, NULL, '{}', 22, 28, '2026-11-24 01:26:39.334533+00', '2026-11-24 01:26:39.334533+00', NULL);
+INSERT INTO public.checkpoints VALUES ('9eb40f83-292d-8fb5-9a5f-774ce8a55bc0', 1, 'stored', '1k0zed26b64bxxhqsa', NULL, 1, NULL, NULL, '{}', 10, 16, '2026-11-24 01:26:39.318229+00', '2026-11-24 01:26:39.318229+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 1, 'stored', 'nested 0', NULL, 1, NULL, 'run', '{}', 62, 70, '2026-11-24 01:26:39.361781+00', '2026-11-24 01:26:39.361781+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 2, 'stored', 'nested 1', 'nested 0', 2, 'nested 0', 'run', '{}', 115, 38, '2026-11-24 01:26:39.363995+00', '2026-11-24 01:26:39.363995+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 3, 'stored', 'nested 2', 'nested 1', 3, 'nested 1', 'run', '{}', 163, 26, '2026-11-24 01:26:39.36508+00', '2026-11-24 01:26:39.36508+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 4, 'stored', 'nested 3', 'nested 2', 4, 'nested 2', 'run', '{}', 216, 27, '2026-11-24 01:26:39.365971+00', '2026-11-24 01:26:39.365971+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 5, 'stored', 'nested 4', 'nested 3', 5, 'nested 3', 'run', '{}', 264, 27, '2026-11-24 01:26:39.366907+00', '2026-11-24 01:26:39.366907+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 6, 'stored', 'nested 5', 'nested 4', 6, 'nested 4', 'run', '{}', 317, 104, '2026-11-24 01:26:39.367803+00', '2026-11-24 01:26:39.367803+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 7, 'stored', 'nested 6', 'nested 5', 7, 'nested 5', 'run', '{}', 365, 28, '2026-11-24 01:26:39.375627+00', '2026-11-24 01:26:39.375627+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 8, 'stored', 'nested 7', 'nested 6', 8, 'nested 6', 'run', '{}', 418, 28, '2026-11-24 01:26:39.376496+00', '2026-11-24 01:26:39.376496+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 9, 'stored', 'nested 8', 'nested 7', 9, 'nested 7', 'run', '{}', 466, 28, '2026-11-24 01:26:39.377119+00', '2026-11-24 01:26:39.377119+00', NULL);
+INSERT INTO public.checkpoints VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 10, 'stored', 'nested 9', 'nested 8', 10, 'nested 8', 'run', '{}', 519, 28, '2026-11-24 01:26:39.377717+00', '2026-11-24 01:26:39.377717+00', NULL);
 
 
 --
@@ -234,10 +234,10 @@ INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 7, 'st
 INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 8, 'stored', 'delta', NULL, NULL, 7, 2, 8, NULL, 'splice', -418956110107325747, 'assistant Message 7 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd015f0035010001c40a029b41d01a732cdad801');
 INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 9, 'stored', 'delta', NULL, NULL, 8, 3, 8, NULL, 'splice', -8528191688976958939, 'user Message 8 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd01940030010001c40a029b89cf1a0b2c3a3800');
 INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 10, 'stored', 'delta', NULL, NULL, 9, 4, 8, NULL, 'splice', 6768299057751788907, 'assistant Message 9 about lighthouses', NULL, NULL, NULL, '\x93c09b0002000101cd01c40035010001c40a029b45d01a4b2cda3801');
-INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 11, 'stored', 'write', 'w/nested 9/3ba9f65e78804f98', 'nested 9', NULL, 0, NULL, NULL, 'zwrite1', 270403302, NULL, NULL, '2026-11-23 23:11:37.801312+00', NULL, '\x029bbca424b1387bc1a4c90ccb819a81cda89cc625c589c0a80317ab93199782b3d424462600');
-INSERT INTO public.deltas VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 1, 'stored', 'entry', 'first', NULL, NULL, 0, NULL, NULL, 'zvalue1', 4106393332, 'user A zebra', '2026-11-23 23:11:37.813703+00', '2026-11-23 23:11:37.813703+00', NULL, '\x0082a4726f6c65a475736572a7636f6e74656e74a841207a656272613f');
-INSERT INTO public.deltas VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 2, 'stored', 'entry', NULL, NULL, NULL, 0, NULL, NULL, 'zvalue1', 3481682797, 'plain text', '2026-11-23 23:11:37.813703+00', '2026-11-23 23:11:37.813703+00', NULL, '\x00aa706c61696e2074657874');
-INSERT INTO public.deltas VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 3, 'stored', 'entry', 'third', NULL, NULL, 0, NULL, NULL, 'zvalue1', 1240710485, 'a list', '2026-11-23 23:11:37.813703+00', '2026-11-23 23:11:37.813703+00', NULL, '\x0092a161a46c697374');
+INSERT INTO public.deltas VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 11, 'stored', 'write', 'w/nested 9/e080dfa993308188', 'nested 9', NULL, 0, NULL, NULL, 'zwrite1', 270403302, NULL, NULL, '2026-11-24 01:26:39.378449+00', NULL, '\x029bbca424b1387bc1a4c90ccb819a81cda89cc625c589c0a80317ab93199782b3d424462600');
+INSERT INTO public.deltas VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 1, 'stored', 'entry', 'first', NULL, NULL, 0, NULL, NULL, 'zvalue1', 4106393332, 'user A zebra', '2026-11-24 01:26:39.387265+00', '2026-11-24 01:26:39.387265+00', NULL, '\x0082a4726f6c65a475736572a7636f6e74656e74a841207a656272613f');
+INSERT INTO public.deltas VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 2, 'stored', 'entry', NULL, NULL, NULL, 0, NULL, NULL, 'zvalue1', 3481682797, 'plain text', '2026-11-24 01:26:39.387265+00', '2026-11-24 01:26:39.387265+00', NULL, '\x00aa706c61696e2074657874');
+INSERT INTO public.deltas VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 3, 'stored', 'entry', 'third', NULL, NULL, 0, NULL, NULL, 'zvalue1', 1240710485, 'a list', '2026-11-24 01:26:39.387265+00', '2026-11-24 01:26:39.387265+00', NULL, '\x0092a161a46c697374');
 
 
 --
@@ -259,23 +259,23 @@ INSERT INTO public.memalchemy_version VALUES ('0001');
 -- Data for Name: store_items; Type: TABLE DATA; Schema: public; Owner: -
 --
 
-INSERT INTO public.store_items VALUES ('~', '/~memalchemy/', 'schema', '{"revision": "0001", "oldest_release": "0.1.0"}', 1, 'none', 0, NULL, NULL, '2026-11-23 23:11:37.332652+00', '2026-11-23 23:11:37.332652+00', NULL, NULL, NULL, '\x2d');
-INSERT INTO public.store_items VALUES ('stored', '/users/naïve~1~0/', 'ada', '{"n": 1}', 1, 'zvalue1', 2979335638, 'giraffes', 'f6ecc2bbd3af79560f4d8 f640c633ac46f147b5cd0 f43a814da808827a86f41', '2026-11-23 23:11:37.859943+00', '2026-11-23 23:11:37.859943+00', NULL, NULL, NULL, '\x0082a56c696b6573a86769726166666573a361676524');
-INSERT INTO public.store_items VALUES ('stored', '/users/naïve~1~0/', 'e', '{}', 1, 'zvalue1', 1477128067, 'no key', NULL, '2026-11-23 23:11:37.909702+00', '2026-11-23 23:11:37.909702+00', NULL, NULL, NULL, '\x0092a26e6fa36b6579');
-INSERT INTO public.store_items VALUES ('stored', '/users/naïve~1~0/', 'ключ/🔑', '{"nested": {"a": [1, null]}}', 1, 'zvalue1', 3333531826, 'no vector', NULL, '2026-11-23 23:11:37.914424+00', '2026-11-23 23:11:37.914424+00', NULL, NULL, NULL, '\x00a96e6f20766563746f72');
+INSERT INTO public.store_items VALUES ('~', '/~memalchemy/', 'schema', '{"revision": "0001", "oldest_release": "0.1.0"}', 1, 'none', 0, NULL, NULL, '2026-11-24 01:26:39.15653+00', '2026-11-24 01:26:39.15653+00', NULL, NULL, NULL, '\x2d');
+INSERT INTO public.store_items VALUES ('stored', '/users/naïve~1~0/', 'ada', '{"n": 1}', 1, 'zvalue1', 2979335638, 'giraffes', 'f7b68291bt67697261666665730000 fb40d53banc042000000000000 fbbc17a16nbff0000000000000', '2026-11-24 01:26:39.421104+00', '2026-11-24 01:26:39.421104+00', NULL, NULL, NULL, '\x0082a56c696b6573a86769726166666573a361676524');
+INSERT INTO public.store_items VALUES ('stored', '/users/naïve~1~0/', 'e', '{}', 1, 'zvalue1', 1477128067, 'no key', NULL, '2026-11-24 01:26:39.445597+00', '2026-11-24 01:26:39.445597+00', NULL, NULL, NULL, '\x0092a26e6fa36b6579');
+INSERT INTO public.store_items VALUES ('stored', '/users/naïve~1~0/', 'ключ/🔑', '{"nested": {"a": [1, null]}}', 1, 'zvalue1', 3333531826, 'no vector', NULL, '2026-11-24 01:26:39.447626+00', '2026-11-24 01:26:39.447626+00', NULL, NULL, NULL, '\x00a96e6f20766563746f72');
 
 
 --
 -- Data for Name: threads; Type: TABLE DATA; Schema: public; Owner: -
 --
 
-INSERT INTO public.threads VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 'stored', 'long', '/', 13, 12, 12, 1866354008871066642, '1k0z6vktgy64qx19y0', '1k0z6vktdf77p9v5r9', '{}', NULL, NULL, '2026-11-23 23:11:37.529008+00', '2026-11-23 23:11:37.632799+00', '2026-11-23 23:11:37+00', NULL, NULL, NULL);
-INSERT INTO public.threads VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 'stored', 'branched', '/', 4, 3, 3, 3460700692833484020, '1k0z6vkvcszrzj9dfg', '1k0z6vktredwvkd8w3', '{}', NULL, NULL, '2026-11-23 23:11:37.635582+00', '2026-11-23 23:11:37.661323+00', '2026-11-23 23:11:37+00', NULL, NULL, NULL);
-INSERT INTO public.threads VALUES ('d0e27149-e8db-8dcd-ac8a-a8ffd9d1cb5c', 'stored', 'naïve/ключ/🔑', '/', 2, 1, 1, 1718401953589303091, 'first: 1', NULL, '{}', NULL, NULL, '2026-11-23 23:11:37.676591+00', '2026-11-23 23:11:37.676591+00', '2026-11-23 23:11:37+00', NULL, NULL, NULL);
-INSERT INTO public.threads VALUES ('18392701-2940-8292-a58f-ae9c25e24687', 'stored', 'deleted', '/', 2, 2, 0, 730651681222244957, NULL, NULL, '{}', NULL, NULL, '2026-11-23 23:11:37.681607+00', '2026-11-23 23:11:37.681607+00', '2026-11-23 23:11:37+00', NULL, '2026-11-23 23:11:37.686676+00', NULL);
-INSERT INTO public.threads VALUES ('9eb40f83-292d-8fb5-9a5f-774ce8a55bc0', 'stored', 'forked', '/', 2, 1, 1, 232706467319122193, '1k0z6vktknnm1dd499', NULL, '{}', 'branched', 1, '2026-11-23 23:11:37.7192+00', '2026-11-23 23:11:37.7192+00', '2026-11-23 23:11:37+00', NULL, NULL, NULL);
-INSERT INTO public.threads VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 'stored', 'long', '/graph/sub/', 12, 10, 10, 607822946323031510, 'nested 9', 'nested 8', '{}', NULL, NULL, '2026-11-23 23:11:37.766686+00', '2026-11-23 23:11:37.801312+00', '2026-11-23 23:11:37+00', NULL, NULL, NULL);
-INSERT INTO public.threads VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 'stored', 'long', '/log/', 4, 1, 0, 569813418210425558, NULL, NULL, '{}', NULL, NULL, '2026-11-23 23:11:37.813703+00', '2026-11-23 23:11:37.813703+00', '2026-11-23 23:11:37+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('f0daf66b-0bb2-867f-a927-e0ddc584cf03', 'stored', 'long', '/', 13, 12, 12, 1415721437204772202, '1k0zed26ag4yjtchpg', '1k0zed269k2at6e4gy', '{}', NULL, NULL, '2026-11-24 01:26:39.270143+00', '2026-11-24 01:26:39.317533+00', '2026-11-24 01:26:39+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('2e5b1615-e880-8b3d-91ed-bbdc5c33aa79', 'stored', 'branched', '/', 4, 3, 3, 2662283737668948131, '1k0zed26mqhpfx2d0y', '1k0zed26cqqg5xnh9c', '{}', NULL, NULL, '2026-11-24 01:26:39.318229+00', '2026-11-24 01:26:39.32802+00', '2026-11-24 01:26:39+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('d0e27149-e8db-8dcd-ac8a-a8ffd9d1cb5c', 'stored', 'naïve/ключ/🔑', '/', 2, 1, 1, 221031582729992193, 'first: 1', NULL, '{}', NULL, NULL, '2026-11-24 01:26:39.334533+00', '2026-11-24 01:26:39.334533+00', '2026-11-24 01:26:39+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('18392701-2940-8292-a58f-ae9c25e24687', 'stored', 'deleted', '/', 2, 2, 0, 853098511526053592, NULL, NULL, '{}', NULL, NULL, '2026-11-24 01:26:39.336209+00', '2026-11-24 01:26:39.336209+00', '2026-11-24 01:26:39+00', NULL, '2026-11-24 01:26:39.33757+00', NULL);
+INSERT INTO public.threads VALUES ('9eb40f83-292d-8fb5-9a5f-774ce8a55bc0', 'stored', 'forked', '/', 2, 1, 1, 2054326929087752066, '1k0zed26b64bxxhqsa', NULL, '{}', 'branched', 1, '2026-11-24 01:26:39.34641+00', '2026-11-24 01:26:39.34641+00', '2026-11-24 01:26:39+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('7d8a6b7a-e1f9-8493-a8be-5abbb9ae5127', 'stored', 'long', '/graph/sub/', 12, 10, 10, 1359131975959375879, 'nested 9', 'nested 8', '{}', NULL, NULL, '2026-11-24 01:26:39.361781+00', '2026-11-24 01:26:39.378449+00', '2026-11-24 01:26:39+00', NULL, NULL, NULL);
+INSERT INTO public.threads VALUES ('e732df5d-f0a5-8418-aacc-240ef21823f9', 'stored', 'long', '/log/', 4, 1, 0, 176108069331403289, NULL, NULL, '{}', NULL, NULL, '2026-11-24 01:26:39.387265+00', '2026-11-24 01:26:39.387265+00', '2026-11-24 01:26:39+00', NULL, NULL, NULL);
 
 
 --
@@ -387,7 +387,7 @@ CREATE INDEX ix_store_items_expires_at ON public.store_items USING btree (tenant
 -- Name: ix_store_items_search; Type: INDEX; Schema: public; Owner: -
 --
 
-CREATE INDEX ix_store_items_search ON public.store_items USING gin ((((to_tsvector('simple'::regconfig, COALESCE(search_text, ''::text)) || to_tsvector('simple'::regconfig, COALESCE(field_terms, ''::text))) || array_to_tsvector(ARRAY[(((chr(31) || (tenant)::text) || chr(31)) || (namespace)::text)]))));
+CREATE INDEX ix_store_items_search ON public.store_items USING gin ((((to_tsvector('simple'::regconfig, COALESCE(search_text, ''::text)) || to_tsvector('simple'::regconfig, COALESCE(field_terms, ''::text))) || array_to_tsvector(ARRAY[(((chr(31) || (tenant)::text) || chr(31)) || (namespace)::text)])))) WITH (gin_pending_list_limit='384');
 
 
 --

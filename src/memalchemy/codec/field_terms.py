@@ -1,17 +1,20 @@
 """Field terms: words, stored beside an item, by which an index finds what may pass a filter.
 
-Each scalar field of an item, by its JSON pointer and its value, is one word: a hash of both. A
-filter on equal values looks for these words first and then tests the items that have them.
+Each scalar field of an item is one word: a hash of its JSON pointer, a letter for the kind of its
+value, and the value in hexadecimal digits that sort as the values do. Equal values have one word,
+and a range is a set of prefixes. A filter looks for these first and then tests what they find.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from hashlib import blake2b
-from math import isfinite
+from math import inf, isnan
+from struct import pack, unpack
 from typing import Any
 
 from memalchemy.codec.values import pointer
@@ -22,9 +25,15 @@ MAX_FIELDS = 64
 OTHERS = "fothers"
 """Word of an item that also has fields without words: a filter has to test it."""
 
+MAX_PREFIXES = 300
+"""Prefixes that describe a range; a range that would need more is described more widely."""
+
 _SCALARS = frozenset({str, int, float, bool, type(None)})
-_CACHED_CHARACTERS = 100
-"""Characters of a pointer and its value up to which the word is cached."""
+_DIGITS = {"n": 16, "t": 20, "i": 16, "d": 8}
+"""Kinds that have an order, and the digits of a word that keep it: numbers, texts, instants, dates.
+
+Of a text these are its first ten bytes, and a hash of a longer one follows.
+"""
 
 
 def field_terms(value: Any, metadata: Mapping[str, Any], named: Collection[str] = ()) -> str | None:
@@ -45,24 +54,12 @@ def field_terms(value: Any, metadata: Mapping[str, Any], named: Collection[str] 
 
 def may_be_field_terms(stored: str | None, value: Any, metadata: Mapping[str, Any]) -> bool:
     """Return whether *stored* can be the `field_terms` of an item, whatever fields were named."""
-    found = set((stored or "").split())
-    if OTHERS in found:
-        return {word for word in found if word[0] == "f"} <= _all_terms(value, metadata) | {OTHERS}
-    # A database may return a large float as the integer that it was written as.
-    return any(found == _all_terms(value, meta) for meta in (metadata, _floats(metadata)))
-
-
-def _all_terms(value: Any, metadata: Mapping[str, Any]) -> set[str]:
-    found: dict[str, None] = {}
+    found, possible = set((stored or "").split()), {OTHERS: None}
     for tree in (value, metadata):
-        _collect(tree, "", found, None, limit=None)
-    return set(found)
-
-
-def _floats(tree: Any) -> Any:
-    if isinstance(tree, Mapping):
-        return {key: _floats(value) for key, value in tree.items()}
-    return float(tree) if isinstance(tree, int) and abs(tree) >= 2**53 else tree
+        _collect(tree, "", possible, None, limit=None)
+    if OTHERS in found:
+        return {word for word in found if word[0] == "f"} <= possible.keys()
+    return found == possible.keys() - {OTHERS}
 
 
 def _collect(
@@ -89,61 +86,130 @@ def _collect(
 
 @dataclass(frozen=True, slots=True)
 class FieldTerms:
-    """Words of an item whose field may have one of several values.
+    """Words of an item whose field may have one of several values, or one in a range.
 
-    The item has one of ``words``; or it has `OTHERS`, unless it also has ``mark``, which says that
-    this field has words.
+    The item has one of ``words``, or one that begins with one of ``prefixes``; or it has `OTHERS`,
+    unless it also has ``mark``, which says that this field has words.
     """
 
     words: tuple[str, ...]
+    prefixes: tuple[str, ...]
     mark: str
 
     @classmethod
     def of(cls, path: str, values: Iterable[Any]) -> FieldTerms:
         """Create them from a JSON pointer and scalars."""
         words = (field_term(path, value) for value in values)
-        return cls(tuple(word for word in words if word is not None), _mark(path))
+        return cls(tuple(word for word in words if word is not None), (), _mark(path))
+
+    @classmethod
+    def between(cls, path: str, low: Any, high: Any) -> FieldTerms:
+        """Create them for a range, its ends included; ``None`` is an end that is open.
+
+        The ends are numbers, texts, datetimes with a zone or dates, and both of one kind.
+        """
+        ends = [None if end is None else _spelling(end) for end in (low, high)]
+        kind = next(end[0] for end in ends if end)
+        digits = _DIGITS[kind]
+        lowest, highest = (
+            int(end[1 : digits + 1], 16) if end else widest
+            for end, widest in zip(ends, (0, 16**digits - 1), strict=True)
+        )
+        start = _start(path) + kind
+        return cls((), tuple(start + one for one in _cover(lowest, highest, digits)), _mark(path))
 
 
-def _mark(path: str) -> str:
-    return "m" + blake2b(path.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+def _cover(lowest: int, highest: int, digits: int) -> list[str]:
+    """Return hexadecimal prefixes of all numbers from *lowest* to *highest*, and of few others."""
+    for dropped in range(digits):
+        prefixes = _exact_cover(lowest >> 4 * dropped, highest >> 4 * dropped, digits - dropped)
+        if len(prefixes) <= MAX_PREFIXES:
+            break
+    return prefixes
+
+
+def _exact_cover(low: int, high: int, digits: int) -> list[str]:
+    prefixes = []
+    while digits and low <= high:
+        # What does not fill a group of sixteen stands for itself; the rest has a digit less.
+        while low <= high and low % 16:
+            prefixes.append(f"{low:0{digits}x}")
+            low += 1
+        while low <= high and high % 16 != 15:
+            prefixes.append(f"{high:0{digits}x}")
+            high -= 1
+        if low > high:
+            return prefixes
+        low, high, digits = low >> 4, high >> 4, digits - 1
+    return [*prefixes, ""] if low <= high else prefixes
 
 
 def field_term(path: str, value: Any) -> str | None:
     """Return the word of a field, the same for values that a filter takes for equal.
 
-    ``None`` if the value is not scalar.
+    ``None`` if the value has no word: it is a container, or has neither equals nor an order.
     """
-    written = _canonical(value)
-    if written is None:
-        return None
-    whole = f"{path}\x1f{written}"
-    return _word(whole) if len(whole) <= _CACHED_CHARACTERS else _word.__wrapped__(whole)
+    spelling = _spelling(value)
+    return None if spelling is None else _start(path) + spelling
 
 
 @lru_cache(maxsize=4096)
-def _word(whole: str) -> str:
-    # Many items have the same values in a field, and a hash takes a microsecond.
-    return "f" + blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+def _digest(path: str) -> str:
+    return blake2b(path.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
 
-def _canonical(value: Any) -> str | None:
-    if type(value) is str:
-        return "t" + value
+def _mark(path: str) -> str:
+    # Whole: one that another field shares would hide an item from a filter.
+    return "m" + _digest(path)
+
+
+def _start(path: str) -> str:
+    # Short: what two fields share is one candidate too many.
+    return "f" + _digest(path)[:8]
+
+
+def _spelling(value: Any) -> str | None:
+    """Return the letter of a value's kind, and its digits."""
     if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
+        return "z"
     if isinstance(value, str):
-        return "t" + value
-    if isinstance(value, int):
-        return _canonical_int(value)
-    if isinstance(value, (float, Decimal)) and isfinite(value):
-        whole = int(value)
-        return _canonical_int(whole) if whole == value else f"n{float(value)!r}"
-    return None
+        return _text_spelling(value)
+    if isinstance(value, bool):
+        return "b1" if value else "b0"
+    if isinstance(value, (int, float, Decimal)):
+        return _number_spelling(value)
+    if isinstance(value, datetime):
+        return _instant_spelling(value)
+    return f"d{value.toordinal():08x}" if isinstance(value, date) else None
 
 
-def _canonical_int(value: int) -> str:
-    # Python refuses to convert more than 4,300 digits to decimal.
-    return f"n{value}" if value.bit_length() < 4096 else f"n{value:#x}"
+def _text_spelling(value: str) -> str:
+    head, digits = value[:11].encode("utf-8", "surrogatepass"), _DIGITS["t"]
+    word = f"t{head.hex()[:digits]:0<{digits}}"
+    if 2 * len(head) <= digits:
+        return word
+    whole = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=4)
+    return word + whole.hexdigest()
+
+
+def _number_spelling(value: float | Decimal) -> str | None:
+    if isinstance(value, Decimal) and value.is_nan():
+        return None
+    try:
+        number = float(value) + 0.0  # which makes -0.0 the same as 0.0
+    except OverflowError:
+        number = inf if value > 0 else -inf
+    if isnan(number):
+        return None
+    (bits,) = unpack(">Q", pack(">d", number))
+    # As integers, negative floats sort backwards, and after the positive ones.
+    return f"n{bits ^ (2**64 - 1 if bits >> 63 else 1 << 63):016x}"
+
+
+def _instant_spelling(value: datetime) -> str | None:
+    offset = value.utcoffset()
+    if offset is None:
+        return None
+    # Subtracted, as some instants of the years 1 and 9999 have no UTC; so it may be negative.
+    since = value.replace(tzinfo=None) - datetime.min - offset + timedelta(days=1)
+    return f"i{since // timedelta(microseconds=1):016x}"

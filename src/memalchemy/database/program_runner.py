@@ -78,9 +78,7 @@ def run_program(
 
 
 def _sqlalchemy_connection(connection: JobConnection) -> Connection:
-    found = (
-        connection if isinstance(connection, Connection) else connection.sqlalchemy_connection()
-    )
+    found = connection if isinstance(connection, Connection) else connection.sqlalchemy_connection()
     _check_not_lost(found)
     return found
 

@@ -11,7 +11,7 @@ import math
 import re
 import shlex
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -396,10 +396,7 @@ class PostgreSQLTextIndexes(TextIndexes):
         # The word that the index has for a tenant's namespace; in quotes it is data to a tsquery.
         word = f"\x1f{encode_id(tenant)}\x1f{path}".replace("\\", "\\\\").replace("'", "''")
         conditions = [f"'{word}'{':*' if below else ''}"]
-        # A field has one of the words, or an item has too many fields to index and lacks its mark.
-        conditions += (
-            f"({' | '.join((*one.words, f'({OTHERS} & !{one.mark})'))})" for one in fields
-        )
+        conditions += (f"({' | '.join(_alternatives(one))})" for one in fields)
         return {"scope": " & ".join(conditions)}
 
     def limit_pending(self, rows: Select[Any]) -> Select[Any]:
@@ -453,6 +450,13 @@ class PostgreSQLTextIndexes(TextIndexes):
 
     def repair_advice(self, index: str, schema: str | None) -> str:
         return f"as the owner run: REINDEX INDEX CONCURRENTLY {self.index_name(index, schema)}"
+
+
+def _alternatives(field: FieldTerms) -> Iterator[str]:
+    """Yield the tsqueries of which an item matches one, if its field may be as wanted."""
+    yield from field.words
+    yield from (f"{prefix}:*" for prefix in field.prefixes)
+    yield f"({OTHERS} & !{field.mark})"
 
 
 def _scope() -> ColumnElement[Any]:

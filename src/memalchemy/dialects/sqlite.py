@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar
 from uuid import UUID
@@ -181,14 +181,15 @@ class SQLiteStatements(Statements):
             match.append(each.c.atom == bindparam("match_value"))
         elif kind == "container":
             match.append(each.c.value == func.json(bindparam("match_value")))
+        is_equal = select(literal_column("1")).select_from(each).where(*match).exists()
+        if owner.name != "checkpoints":
+            return is_equal
         index = table("checkpoints_meta", column("rowid"))
         wanted = select(index.c.rowid).where(
             literal_column("checkpoints_meta").bool_op("MATCH")(_metadata_term(kind))
         )
         rowid: ColumnElement[int] = literal_column(f"{owner.name}.rowid")
-        return and_(
-            rowid.in_(wanted), select(literal_column("1")).select_from(each).where(*match).exists()
-        )
+        return and_(rowid.in_(wanted), is_equal)
 
     def json_equals_binds(self, key: str, value: Any, kind: str) -> dict[str, Any]:
         parameters: dict[str, Any] = {"match_key": key}
@@ -319,10 +320,7 @@ class SQLiteTextIndexes(TextIndexes):
         # The path of a namespace begins those of all below it, in hexadecimal too.
         word = f"{encode_id(tenant)}\x1f{path}".encode().hex()
         conditions = [f'scope : "x{word}"{" *" if below else ""}']
-        conditions += (
-            f"field_terms : ({' OR '.join((*_as_phrases(one.words), _not(OTHERS, one.mark)))})"
-            for one in fields
-        )
+        conditions += (f"field_terms : ({' OR '.join(_alternatives(one))})" for one in fields)
         return {"scope": " AND ".join(conditions)}
 
     def purge(self, index: str) -> Executable | None:
@@ -364,12 +362,11 @@ class SQLiteTextIndexes(TextIndexes):
         return (text(f"INSERT INTO {index}({index}) VALUES ('delete-all')"), text(fill))  # noqa: S608
 
 
-def _not(word: str, other: str) -> str:
-    return f'("{word}" NOT "{other}")'
-
-
-def _as_phrases(words: Iterable[str]) -> Iterable[str]:
-    return (f'"{word}"' for word in words)
+def _alternatives(field: FieldTerms) -> Iterator[str]:
+    """Yield the queries of FTS5 of which an item answers one, if its field may be as wanted."""
+    yield from (f'"{word}"' for word in field.words)
+    yield from (f'"{prefix}" *' for prefix in field.prefixes)
+    yield f'("{OTHERS}" NOT "{field.mark}")'
 
 
 def _phrase(column: str) -> str:

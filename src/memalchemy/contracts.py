@@ -62,7 +62,8 @@ class LogInfo:
     ``newest_id`` is the id of its newest checkpoint; ``None`` if it has none. ``raw_size`` and
     ``stored_size`` are the sums of those of its checkpoints: see `CheckpointInfo`. Times are aware
     UTC; ``updated_at`` is the time of the last write. ``forked_from`` is the thread that a fork was
-    copied from, until that one is forgotten.
+    copied from, until that one is forgotten. ``metadata`` is the log's own, as
+    `Checkpointer.set_thread_metadata` set it.
     """
 
     thread_id: str
@@ -75,6 +76,7 @@ class LogInfo:
     created_at: datetime
     updated_at: datetime
     forked_from: str | None
+    metadata: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

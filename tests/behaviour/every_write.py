@@ -158,7 +158,15 @@ WRITES = [
         "Checkpointer.put_writes again",
         lambda db, on: _C(db).put_writes(_TOLD, "new", "c", "task", overwrite=True, **on),
     ),
+    Write(
+        "Checkpointer.set_thread_metadata",
+        lambda db, on: _C(db).set_thread_metadata("saved", {"title": SECRET}, **on),
+    ),
     Write("Checkpointer.rewrite", lambda db, on: _C(db).rewrite("saved", **on)),
+    Write(
+        "RetainedCheckpointer.set_thread_metadata",
+        lambda db, on: _retained(db).set_thread_metadata("saved", {"title": SECRET}, **on),
+    ),
     Write("RetainedCheckpointer.save", lambda db, on: _retained(db).save(STATE, "new", **on)),
     Write(
         "RetainedCheckpointer.put_writes",

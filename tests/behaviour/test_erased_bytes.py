@@ -66,6 +66,9 @@ async def fill(db: Database) -> Traces:
                 place, f"k{number}", value, about | {"word": traces.word()}, embedding=vector
             )
         await store.put(place, f"other {number}", {"text": f"kept {number}"})
+    await graph.set_thread_metadata("gone", about | {"title": traces.word()})
+    await checkpointer.set_thread_metadata("gone", {"title": traces.word()})
+    await checkpointer.set_thread_metadata("gone", about | {"title": traces.word()})
     await checkpointer.delete("gone", "c3")
     await checkpointer.delete("gone", "c0")
     await graph.prune("gone", keep_last=5)

@@ -418,6 +418,27 @@ async def test_forgetting_by_metadata_takes_every_thread_that_carries_it(
     assert await checkpointer.list_threads() == ["c"]
 
 
+async def test_forgetting_by_metadata_takes_threads_that_have_it_themselves(
+    checkpointer: Checkpointer, db: Database
+) -> None:
+    for thread in ("a", "b", "c", "d"):
+        await checkpointer.save({}, thread, metadata={"team": 1})
+    await checkpointer.set_thread_metadata("a", {"user": "ada", "n": 1, "deep": {"x": [1, None]}})
+    await checkpointer.set_thread_metadata("b", {"user": "bob", "n": True, "deep": {"x": [1]}})
+    await checkpointer.set_thread_metadata("c", {"user": None})
+    other = Checkpointer(db.for_tenant(db.tenant + "-other"))
+    await other.save({}, "a")
+    await other.set_thread_metadata("a", {"user": "ada"})
+
+    assert await checkpointer.forget(metadata={"user": "eve"}) == 0
+    assert await checkpointer.forget(metadata={"user": "ada", "team": 1, "n": 1.0}) == 1
+    assert sorted(await checkpointer.list_threads()) == ["b", "c", "d"]
+    assert await checkpointer.forget(metadata={"deep": {"x": [1]}}) == 1
+    assert await checkpointer.forget(metadata={"user": None}) == 1
+    assert await checkpointer.list_threads() == ["d"]
+    assert await other.list_threads() == ["a"]
+
+
 @pytest.mark.parametrize("named", [(), ("user",), ("team",)], ids=["all", "user", "team"])
 async def test_forgetting_by_metadata_takes_items_that_have_all_of_it(
     db: Database, named: tuple[str, ...]

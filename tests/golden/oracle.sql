@@ -522,35 +522,55 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = :k_tenant
 AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON))
 
 -- checkpoints.listing.list_threads_by_metadata(kind=number)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = :k_tenant
 AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON))
 
 -- checkpoints.listing.list_threads_by_metadata(kind=true)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = :k_tenant
 AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON))
 
 -- checkpoints.listing.list_threads_by_metadata(kind=false)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = :k_tenant
 AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND json_equal(threads.meta, json_mergepatch(threads.meta, :match_pair RETURNING JSON))
 
 -- checkpoints.listing.list_threads_by_metadata(kind=null)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = :k_tenant
@@ -558,13 +578,26 @@ AND NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_ke
 AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
     json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
       :match_key RETURNING JSON))
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND NOT json_equal(threads.meta, json_mergepatch(threads.meta, :match_key RETURNING JSON))
+AND json_equal(json_mergepatch('{}', threads.meta RETURNING JSON),
+    json_mergepatch(json_mergepatch('{}', threads.meta RETURNING JSON), :match_key RETURNING JSON))
 
 -- checkpoints.listing.list_threads_by_metadata(kind=container)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = :k_tenant
 AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
+        :match_key RETURNING JSON), :match_pair RETURNING JSON))
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND json_equal(threads.meta, json_mergepatch(json_mergepatch(threads.meta,
         :match_key RETURNING JSON), :match_pair RETURNING JSON))
 
 -- checkpoints.listing.measure_log()
@@ -3088,6 +3121,14 @@ SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, thre
 FROM threads
 WHERE threads.log_id = :k_log_id
 
+-- log.heads.set_metadata()
+UPDATE threads
+SET meta=:p_meta
+WHERE threads.log_id = :k_log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
 -- log.listing.list_all_threads()
 SELECT DISTINCT threads.thread_id
 FROM threads
@@ -3294,7 +3335,7 @@ AND (EXISTS (
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -3312,7 +3353,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=all, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -3337,7 +3378,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=all, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
@@ -3356,7 +3397,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=all, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
@@ -3382,7 +3423,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=all, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL
@@ -3399,7 +3440,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=all, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL
@@ -3423,7 +3464,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=prefix, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -3443,7 +3484,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=prefix, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -3470,7 +3511,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=prefix, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
@@ -3491,7 +3532,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=prefix, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
@@ -3519,7 +3560,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=prefix, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL
@@ -3538,7 +3579,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=prefix, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL
@@ -3564,7 +3605,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=thread, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -3583,7 +3624,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=thread, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
@@ -3609,7 +3650,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=thread, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
@@ -3629,7 +3670,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=thread, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :k_namespace
@@ -3656,7 +3697,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=thread, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL
@@ -3674,7 +3715,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_logs(which=thread, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.deleted_at IS NULL

@@ -548,58 +548,100 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 LIMIT $4
 
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.meta != '{}'::jsonb
+AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
 -- checkpoints.listing.list_threads_by_metadata(kind=number)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.meta != '{}'::jsonb
+AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
 -- checkpoints.listing.list_threads_by_metadata(kind=true)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.meta != '{}'::jsonb
+AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
 -- checkpoints.listing.list_threads_by_metadata(kind=false)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.meta != '{}'::jsonb
+AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
 -- checkpoints.listing.list_threads_by_metadata(kind=null)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.meta != '{}'::jsonb
+AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
 -- checkpoints.listing.list_threads_by_metadata(kind=container)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
 AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
 AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.meta != '{}'::jsonb
+AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
+AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
 
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
@@ -5592,6 +5634,14 @@ SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, thre
 FROM threads
 WHERE threads.log_id = $1::UUID
 
+-- log.heads.set_metadata()
+UPDATE threads
+SET meta=$1::JSONB
+WHERE threads.log_id = $2::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+
 -- log.listing.list_all_threads()
 SELECT DISTINCT threads.thread_id
 FROM threads
@@ -5794,7 +5844,7 @@ AND (EXISTS (
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -5812,7 +5862,7 @@ LIMIT $4
 
 -- log.listing.list_logs(which=all, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -5834,7 +5884,7 @@ LIMIT $8
 
 -- log.listing.list_logs(which=all, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
@@ -5853,7 +5903,7 @@ LIMIT $5
 
 -- log.listing.list_logs(which=all, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
@@ -5876,7 +5926,7 @@ LIMIT $9
 
 -- log.listing.list_logs(which=all, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.deleted_at IS NULL
@@ -5893,7 +5943,7 @@ LIMIT $3
 
 -- log.listing.list_logs(which=all, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.deleted_at IS NULL
@@ -5914,7 +5964,7 @@ LIMIT $7
 
 -- log.listing.list_logs(which=prefix, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -5934,7 +5984,7 @@ LIMIT $6
 
 -- log.listing.list_logs(which=prefix, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -5958,7 +6008,7 @@ LIMIT $10
 
 -- log.listing.list_logs(which=prefix, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
@@ -5979,7 +6029,7 @@ LIMIT $7
 
 -- log.listing.list_logs(which=prefix, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
@@ -6004,7 +6054,7 @@ LIMIT $11
 
 -- log.listing.list_logs(which=prefix, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.deleted_at IS NULL
@@ -6023,7 +6073,7 @@ LIMIT $5
 
 -- log.listing.list_logs(which=prefix, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.deleted_at IS NULL
@@ -6046,7 +6096,7 @@ LIMIT $9
 
 -- log.listing.list_logs(which=thread, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -6065,7 +6115,7 @@ LIMIT $5
 
 -- log.listing.list_logs(which=thread, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace = $2::VARCHAR
@@ -6088,7 +6138,7 @@ LIMIT $9
 
 -- log.listing.list_logs(which=thread, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
@@ -6108,7 +6158,7 @@ LIMIT $6
 
 -- log.listing.list_logs(which=thread, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
@@ -6132,7 +6182,7 @@ LIMIT $10
 
 -- log.listing.list_logs(which=thread, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.deleted_at IS NULL
@@ -6150,7 +6200,7 @@ LIMIT $4
 
 -- log.listing.list_logs(which=thread, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.deleted_at IS NULL

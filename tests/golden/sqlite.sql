@@ -623,7 +623,7 @@ LIMIT ?
 OFFSET ?
 
 -- checkpoints.listing.list_threads_by_metadata(kind=text)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = ?
@@ -638,9 +638,19 @@ AND (EXISTS (
     WHERE "each"."key" = ?
     AND "each".type = 'text'
     AND "each".atom = ?))
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(threads.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'text'
+    AND "each".atom = ?))
 
 -- checkpoints.listing.list_threads_by_metadata(kind=number)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = ?
@@ -655,9 +665,20 @@ AND (EXISTS (
     AND ("each".type = 'integer'
       OR "each".type = 'real')
     AND "each".atom = ?))
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(threads.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND ("each".type = 'integer'
+      OR "each".type = 'real')
+    AND "each".atom = ?))
 
 -- checkpoints.listing.list_threads_by_metadata(kind=true)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = ?
@@ -670,9 +691,18 @@ AND (EXISTS (
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
     AND "each".type = 'true'))
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(threads.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'true'))
 
 -- checkpoints.listing.list_threads_by_metadata(kind=false)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = ?
@@ -685,9 +715,18 @@ AND (EXISTS (
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
     AND "each".type = 'false'))
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(threads.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'false'))
 
 -- checkpoints.listing.list_threads_by_metadata(kind=null)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = ?
@@ -700,9 +739,18 @@ AND (EXISTS (
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
     AND "each".type = 'null'))
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(threads.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'null'))
 
 -- checkpoints.listing.list_threads_by_metadata(kind=container)
-SELECT DISTINCT threads.thread_id
+SELECT threads.thread_id
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = ?
@@ -713,6 +761,17 @@ AND checkpoints.rowid IN (
 AND (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND ("each".type = 'object'
+      OR "each".type = 'array')
+    AND "each".value = json(?)))
+UNION
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND (EXISTS (
+    SELECT 1
+    FROM json_each(threads.meta) AS "each"
     WHERE "each"."key" = ?
     AND ("each".type = 'object'
       OR "each".type = 'array')
@@ -3219,6 +3278,14 @@ SELECT threads.namespace, threads.next_seq, threads.epoch, threads.head_id, thre
 FROM threads
 WHERE threads.log_id = ?
 
+-- log.heads.set_metadata()
+UPDATE threads
+SET meta=?
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
 -- log.listing.list_all_threads()
 SELECT DISTINCT threads.thread_id
 FROM threads
@@ -3434,7 +3501,7 @@ AND (EXISTS (
 
 -- log.listing.list_logs(which=all, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -3453,7 +3520,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=all, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -3476,7 +3543,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=all, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
@@ -3496,7 +3563,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=all, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
@@ -3520,7 +3587,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=all, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL
@@ -3538,7 +3605,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=all, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL
@@ -3560,7 +3627,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=prefix, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -3581,7 +3648,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=prefix, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -3606,7 +3673,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=prefix, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
@@ -3628,7 +3695,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=prefix, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
@@ -3654,7 +3721,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=prefix, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL
@@ -3674,7 +3741,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=prefix, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL
@@ -3698,7 +3765,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=thread, scope=namespace, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -3718,7 +3785,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=thread, scope=namespace, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace = ?
@@ -3742,7 +3809,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=thread, scope=below, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
@@ -3763,7 +3830,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=thread, scope=below, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
@@ -3788,7 +3855,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=thread, scope=tenant, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL
@@ -3807,7 +3874,7 @@ OFFSET ?
 
 -- log.listing.list_logs(which=thread, scope=tenant, after=True)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
-  threads.updated_at, threads.forked_from
+  threads.updated_at, threads.forked_from, threads.meta
 FROM threads
 WHERE threads.tenant = ?
 AND threads.deleted_at IS NULL

@@ -49,6 +49,7 @@ from memalchemy.database import (
     READ_REPLICA,
     WRITE,
     WRITE_ROWS,
+    WRITE_STATEMENT,
     Database,
     HostConnection,
     check_database,
@@ -77,6 +78,7 @@ from memalchemy.log import (
     delete_log,
     delete_thread,
     pending_writes,
+    set_thread_metadata,
 )
 from memalchemy.log.listing import ThreadListing, list_logs_below, list_logs_of_thread, read_logs
 from memalchemy.log.scan import PAGE, run_query, scan
@@ -931,6 +933,29 @@ class Checkpointer:
                 found.setdefault(log, []).append(row.checkpoint_id)
         return found
 
+    async def set_thread_metadata(
+        self,
+        thread_id: str,
+        metadata: Mapping[str, Any],
+        *,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """Replace the metadata of the thread itself, such as a title or an owner, as a whole.
+
+        It is that of the thread in this namespace. `list_logs` returns it, `fork` copies it,
+        `delete` and `forget` remove it, and ``forget(metadata=…)`` finds the thread by it. The
+        metadata of a checkpoint is another: see `save`. Setting it is not a write to the thread
+        for the order of `list_threads`.
+
+        Raises:
+            NotFound: the thread has no log in this namespace, or it has expired.
+        """
+        log, checked = self._log(thread_id), check_metadata(metadata)
+        with operation("checkpoint.set_metadata", **self._about(thread_id, None)) as event:
+            program = partial(set_thread_metadata, self.db.dialect, log, checked, datetime.now(UTC))
+            if not await self.db.run(program, WRITE_STATEMENT, connection=connection, event=event):
+                raise NotFound(f"there is no thread {thread_id!r} in this namespace")
+
     # --- Deleting ---------------------------------------------------------------------------------
 
     async def delete(
@@ -1122,9 +1147,9 @@ class Checkpointer:
 
         Give exactly one of the three; *tenant* must be that of this database, so that leaving an
         argument away never erases everything. It erases all logs and namespaces, expired ones too,
-        and leaves no tombstone, and no word in a text index. A thread has *metadata* if one of its
-        checkpoints has each of it, an item of a store if its own metadata has all; its vectors go
-        too. Returns the number of erased checkpoints, entries and items. `export` with the same
+        and leaves no tombstone, and no word in a text index. A thread has *metadata* if it has each
+        of it itself or in a checkpoint, an item of a store if its own metadata has all; its vectors
+        go too. Returns the number of erased checkpoints, entries and items. `export` with the same
         argument writes out the same checkpoints and entries.
 
         In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the

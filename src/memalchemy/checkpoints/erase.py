@@ -85,7 +85,7 @@ async def selected_threads(
     metadata: Mapping[str, Any] | None,
     connection: HostConnection | None,
 ) -> list[str]:
-    """Return the thread, or those with a checkpoint whose metadata has each of *metadata*."""
+    """Return the thread, or those of which each of *metadata* is their own or a checkpoint's."""
     if thread_id is not None:
         return [thread_id]
     d = db.dialect

@@ -120,13 +120,17 @@ def list_by_metadata(dialect: Dialect, kind: str) -> Executable:
 
 @statement(kind=METADATA_KINDS)
 def list_threads_by_metadata(dialect: Dialect, kind: str) -> Executable:
-    """Select threads, in any namespace, with a checkpoint whose metadata has a key with a value."""
-    return (
+    """Select threads, in any namespace, by a pair in their own metadata or in a checkpoint's."""
+    by_checkpoint = (
         select(THREADS.c.thread_id)
         .select_from(CHECKPOINTS.join(THREADS, same_log(THREADS, CHECKPOINTS)))
         .where(_of_tenant(), dialect.statements.json_equals(CHECKPOINTS, kind))
-        .distinct()
     )
+    own = select(THREADS.c.thread_id).where(
+        THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type),
+        dialect.statements.json_equals(THREADS, kind),
+    )
+    return by_checkpoint.union(own)
 
 
 @statement()

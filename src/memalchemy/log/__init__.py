@@ -20,7 +20,7 @@ from memalchemy.log.delete import (
     sweep,
     sweep_locked,
 )
-from memalchemy.log.heads import Head, lock_log, read_head
+from memalchemy.log.heads import Head, lock_log, read_head, set_thread_metadata
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -50,6 +50,7 @@ __all__ = [
     "new_epoch",
     "read_head",
     "remove_log",
+    "set_thread_metadata",
     "sweep",
     "sweep_locked",
     "truncate_to_second",

@@ -33,6 +33,7 @@ from memalchemy.log.tables import (
     NAMES,
     THREADS,
     Log,
+    column_binds,
     live,
     name_binds,
     of_log,
@@ -93,6 +94,20 @@ def lock_log(dialect: Dialect) -> Executable:
 def lock_thread(dialect: Dialect) -> Executable:
     """Lock all logs of a thread."""
     return dialect.statements.lock(THREADS, of_thread(), _HEAD)
+
+
+@statement()
+def set_metadata(dialect: Dialect) -> Executable:
+    """Replace the metadata of a live log."""
+    return update(THREADS).where(of_log(THREADS), live()).values(**column_binds(THREADS, ["meta"]))
+
+
+def set_thread_metadata(
+    dialect: Dialect, log: Log, metadata: Mapping[str, Any], now: datetime
+) -> Program[bool]:
+    """Replace the metadata of a log; return whether it is live."""
+    binds = log.binds() | {"p_meta": metadata, "p_now": now}
+    return bool((yield set_metadata(dialect), binds).touched)
 
 
 # --- Allotting -----------------------------------------------------------------------------------

@@ -339,7 +339,7 @@ def list_logs(dialect: Dialect, which: str, scope: str, after: bool) -> Executab
     """
     columns = (
         *("log_id", "thread_id", "namespace", "head_id", "created_at", "updated_at"),
-        "forked_from",
+        *("forked_from", "meta"),
     )
     place = (
         THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
@@ -427,6 +427,7 @@ async def read_logs(
             created_at=head.created_at,
             updated_at=head.updated_at,
             forked_from=head.forked_from,
+            metadata=head.meta,
         )
         for head, size in ((head, sizes[head.log_id]) for head in heads)
         if size.checkpoints or size.entries  # else deleted meanwhile

@@ -555,9 +555,9 @@ class Checkpointer:
 
         Give exactly one of the three; *tenant* must be that of this database, so that leaving an
         argument away never erases everything. It erases all logs and namespaces, expired ones too,
-        and leaves no tombstone, and no word in a text index. A thread has *metadata* if one of its
-        checkpoints has each of it, an item of a store if its own metadata has all; its vectors go
-        too. Returns the number of erased checkpoints, entries and items. `export` with the same
+        and leaves no tombstone, and no word in a text index. A thread has *metadata* if it has each
+        of it itself or in a checkpoint, an item of a store if its own metadata has all; its vectors
+        go too. Returns the number of erased checkpoints, entries and items. `export` with the same
         argument writes out the same checkpoints and entries.
 
         In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
@@ -903,6 +903,24 @@ class Checkpointer:
 
         Raises:
             Corrupt: a stored state that was read does not match its checksum.
+        """
+
+    def set_thread_metadata(
+        self,
+        thread_id: str,
+        metadata: Mapping[str, Any],
+        *,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """Replace the metadata of the thread itself, such as a title or an owner, as a whole.
+
+        It is that of the thread in this namespace. `list_logs` returns it, `fork` copies it,
+        `delete` and `forget` remove it, and ``forget(metadata=…)`` finds the thread by it. The
+        metadata of a checkpoint is another: see `save`. Setting it is not a write to the thread
+        for the order of `list_threads`.
+
+        Raises:
+            NotFound: the thread has no log in this namespace, or it has expired.
         """
 
     def snapshot(
@@ -2010,9 +2028,9 @@ class RetainedCheckpointer:
 
         Give exactly one of the three; *tenant* must be that of this database, so that leaving an
         argument away never erases everything. It erases all logs and namespaces, expired ones too,
-        and leaves no tombstone, and no word in a text index. A thread has *metadata* if one of its
-        checkpoints has each of it, an item of a store if its own metadata has all; its vectors go
-        too. Returns the number of erased checkpoints, entries and items. `export` with the same
+        and leaves no tombstone, and no word in a text index. A thread has *metadata* if it has each
+        of it itself or in a checkpoint, an item of a store if its own metadata has all; its vectors
+        go too. Returns the number of erased checkpoints, entries and items. `export` with the same
         argument writes out the same checkpoints and entries.
 
         In a SQLite file of memalchemy's own nothing of them is left then, in free pages and in the
@@ -2379,6 +2397,24 @@ class RetainedCheckpointer:
 
         Raises:
             Corrupt: a stored state that was read does not match its checksum.
+        """
+
+    def set_thread_metadata(
+        self,
+        thread_id: str,
+        metadata: Mapping[str, Any],
+        *,
+        connection: HostConnection | None = None,
+    ) -> None:
+        """Replace the metadata of the thread itself, such as a title or an owner, as a whole.
+
+        It is that of the thread in this namespace. `list_logs` returns it, `fork` copies it,
+        `delete` and `forget` remove it, and ``forget(metadata=…)`` finds the thread by it. The
+        metadata of a checkpoint is another: see `save`. Setting it is not a write to the thread
+        for the order of `list_threads`.
+
+        Raises:
+            NotFound: the thread has no log in this namespace, or it has expired.
         """
 
     def snapshot(

@@ -14,7 +14,7 @@ from decimal import Decimal
 from functools import lru_cache
 from hashlib import blake2b
 from math import inf, isnan
-from struct import pack, unpack
+from struct import Struct
 from typing import Any
 
 from memalchemy.codec.values import pointer
@@ -27,6 +27,8 @@ OTHERS = "fothers"
 
 MAX_PREFIXES = 300
 """Prefixes that describe a range; a range that would need more is described more widely."""
+
+_as_bytes, _as_integer = Struct(">d").pack, Struct(">Q").unpack
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _DIGITS = {"n": 16, "t": 20, "i": 16, "d": 8}
@@ -153,19 +155,19 @@ def field_term(path: str, value: Any) -> str | None:
     return None if spelling is None else _start(path) + spelling
 
 
-@lru_cache(maxsize=4096)
-def _digest(path: str) -> str:
-    return blake2b(path.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
-
-
 def _mark(path: str) -> str:
-    # Whole: one that another field shares would hide an item from a filter.
-    return "m" + _digest(path)
+    # Long: one that another field shares would hide an item from a filter.
+    return "m" + _digest(path, 10)
 
 
+@lru_cache(maxsize=4096)
 def _start(path: str) -> str:
     # Short: what two fields share is one candidate too many.
-    return "f" + _digest(path)[:8]
+    return "f" + _digest(path, 4)
+
+
+def _digest(text: str, size: int) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
 
 
 def _spelling(value: Any) -> str | None:
@@ -184,12 +186,11 @@ def _spelling(value: Any) -> str | None:
 
 
 def _text_spelling(value: str) -> str:
-    head, digits = value[:11].encode("utf-8", "surrogatepass"), _DIGITS["t"]
-    word = f"t{head.hex()[:digits]:0<{digits}}"
-    if 2 * len(head) <= digits:
-        return word
-    whole = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=4)
-    return word + whole.hexdigest()
+    digits = _DIGITS["t"]
+    head = value[:11].encode("utf-8", "surrogatepass").hex()
+    if len(head) <= digits:
+        return "t" + head.ljust(digits, "0")
+    return "t" + head[:digits] + _digest(value, 4)
 
 
 def _number_spelling(value: float | Decimal) -> str | None:
@@ -201,7 +202,7 @@ def _number_spelling(value: float | Decimal) -> str | None:
         number = inf if value > 0 else -inf
     if isnan(number):
         return None
-    (bits,) = unpack(">Q", pack(">d", number))
+    (bits,) = _as_integer(_as_bytes(number))
     # As integers, negative floats sort backwards, and after the positive ones.
     return f"n{bits ^ (2**64 - 1 if bits >> 63 else 1 << 63):016x}"
 

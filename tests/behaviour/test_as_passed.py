@@ -6,9 +6,12 @@ An object of many values that are not plain is encoded in a thread; of few, or p
 from __future__ import annotations
 
 import asyncio
+import unittest
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
+from uuid import UUID, SafeUUID
 
 import pytest
 
@@ -136,6 +139,26 @@ async def test_a_state_whose_messages_are_given_times(db: Database, size: int) -
     loaded = await checkpointer.load("t")
     assert loaded.pop("messages")[0]["content"] == "hello"
     assert loaded == made(size)
+
+
+def test_what_is_no_container_is_not_looked_into() -> None:
+    # An enumeration refers to its class, and that to modules with all that they hold.
+    few = [UUID(int=1), SafeUUID.safe, Decimal(1), datetime.now(UTC), date.min, object(), unittest]
+    assert not values.is_heavy([few], 20)
+    assert not values.is_heavy(few, 20)
+
+
+def test_a_value_that_holds_itself_is_heavy() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    assert values.is_heavy([endless])
+
+
+@pytest.mark.parametrize("kind", [dict, list, tuple, set, frozenset])
+def test_each_container_counts(kind: Any) -> None:
+    members = [(n, n) for n in range(30)] if issubclass(kind, dict) else range(30)
+    assert values.is_heavy([[kind(members)]], 30)
+    assert not values.is_heavy([[kind(members)]], 31)
 
 
 def test_the_large_object_is_one_that_a_thread_encodes() -> None:

@@ -176,14 +176,22 @@ def _encode_tagged(value: Any, path: str, fallback: Fallback | None) -> bytes:
 
 
 def is_heavy(values: Iterable[Any], threshold: int = 50_000) -> bool:
-    """Return whether there are more than *threshold* objects under *values*, and no exact count."""
-    level = list(values)
-    seen = 0
-    while level and seen <= threshold:
-        seen += len(level)
-        # An object of a Python class refers to the class, and that to half of the process.
-        level = [found for found in gc.get_referents(*level) if type(found) is not type]
-    return seen > threshold
+    """Return whether the containers among *values*, and in them, have over *threshold* members.
+
+    The pair of a dict is one member. What is of another class, if derived from these, is not looked
+    into: it refers to its class, and that to half of the process.
+    """
+    level = [value for value in values if type(value) in _NESTING]
+    members = 0
+    while level:
+        members += sum(map(len, level))
+        if members > threshold:
+            return True
+        level = [found for found in gc.get_referents(*level) if type(found) in _NESTING]
+    return False
+
+
+_NESTING = frozenset({dict, list, tuple, set, frozenset})
 
 
 _CONTAINERS = frozenset({dict, list, tuple, set})

@@ -233,7 +233,7 @@ def _in_memory() -> dict[str, str]:
 
     What the tests kill is processes, never the machine.
     """
-    place = "/dev/shm"  # noqa: S108 - pytest makes a directory of its own there
+    place = "/dev/shm"
     if not os.access(place, os.W_OK) or shutil.disk_usage(place).free < 4 * 2**30:
         return {}
     return {"PYTEST_DEBUG_TEMPROOT": place, "TMPDIR": place}

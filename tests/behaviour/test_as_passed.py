@@ -6,14 +6,17 @@ An object of many values that are not plain is encoded in a thread; of few, or p
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 import unittest
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID, SafeUUID
 
 import pytest
+from pydantic import BaseModel
 
 from memalchemy import Checkpointer, Database, Store, ThreadLog
 from memalchemy.codec import values
@@ -141,11 +144,37 @@ async def test_a_state_whose_messages_are_given_times(db: Database, size: int) -
     assert loaded == made(size)
 
 
-def test_what_is_no_container_is_not_looked_into() -> None:
+def test_what_an_object_belongs_to_does_not_make_it_large() -> None:
     # An enumeration refers to its class, and that to modules with all that they hold.
     few = [UUID(int=1), SafeUUID.safe, Decimal(1), datetime.now(UTC), date.min, object(), unittest]
-    assert not values.is_heavy([few], 20)
-    assert not values.is_heavy(few, 20)
+    few += [len, values.is_heavy, [].append, Point(1, 2), Model(n=1)]
+    assert not values.is_heavy([few], 100)
+    assert not values.is_heavy(few, 100)
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+class Model(BaseModel):
+    n: int
+    tags: list[str] = []
+
+
+@pytest.mark.parametrize("made", [lambda n: Point(n, n), lambda n: Model(n=n, tags=["a"])])
+def test_objects_count_with_what_they_hold(made: Any) -> None:
+    assert values.is_heavy([[made(n) for n in range(40)]], 80)
+
+
+def test_containers_that_share_a_large_one_are_large_without_being_listed() -> None:
+    shared = list(range(40_000))
+    tracemalloc.start()
+    assert values.is_heavy([[shared] * 1_000])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 def test_a_value_that_holds_itself_is_heavy() -> None:
@@ -157,8 +186,8 @@ def test_a_value_that_holds_itself_is_heavy() -> None:
 @pytest.mark.parametrize("kind", [dict, list, tuple, set, frozenset])
 def test_each_container_counts(kind: Any) -> None:
     members = [(n, n) for n in range(30)] if issubclass(kind, dict) else range(30)
-    assert values.is_heavy([[kind(members)]], 30)
-    assert not values.is_heavy([[kind(members)]], 31)
+    assert values.is_heavy([kind(members)], 30)
+    assert not values.is_heavy([kind(members)], 31)
 
 
 def test_the_large_object_is_one_that_a_thread_encodes() -> None:

@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 from uuid import UUID
 
@@ -176,23 +177,23 @@ def _encode_tagged(value: Any, path: str, fallback: Fallback | None) -> bytes:
 
 
 def is_heavy(values: Iterable[Any], threshold: int = 50_000) -> bool:
-    """Return whether the containers among *values*, and in them, have over *threshold* members.
+    """Return whether there are more than *threshold* objects under *values*, and no exact count.
 
-    The pair of a dict is one member. What is of another class, if derived from these, is not looked
-    into: it refers to its class, and that to half of the process.
+    What leads to other code, a class first of all, is not followed: every object refers to its
+    class, and from there to all that is imported.
     """
-    level = [value for value in values if type(value) in _NESTING]
-    members = 0
-    while level:
-        members += sum(map(len, level))
-        if members > threshold:
-            return True
-        level = [found for found in gc.get_referents(*level) if type(found) in _NESTING]
-    return False
+    seen, level = 0, list(values)
+    while seen <= threshold and level:
+        found = [one for one in level if type(one) not in _ATOMS and not isinstance(one, _CODE)]
+        # The members are counted before they are listed: many containers may share a large one.
+        seen += len(found) + sum(len(one) for one in found if type(one) in _NESTING)
+        level = gc.get_referents(*found) if seen <= threshold else []
+    return seen > threshold
 
 
 _NESTING = frozenset({dict, list, tuple, set, frozenset})
-
+_ATOMS = frozenset({str, bytes, int, float, bool, type(None)})
+_CODE = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 
 _CONTAINERS = frozenset({dict, list, tuple, set})
 

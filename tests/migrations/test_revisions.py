@@ -35,6 +35,15 @@ def test_the_chain_has_one_head_and_no_branches() -> None:
     assert not any(script.is_branch_point or script.is_merge_point for script in REVISIONS)
 
 
+def test_the_names_of_the_files_are_the_chain() -> None:
+    assert migrate.revisions() == tuple(script.revision for script in REVISIONS[::-1])
+
+
+def test_the_package_has_the_script_of_the_head_alone() -> None:
+    script = migrate.sqlite_script()
+    assert [*script.parent.glob("sqlite.*.sql")] == [script]
+
+
 @revision
 def test_a_revision_says_what_it_does(script: Script) -> None:
     assert len(script.doc.strip()) > 10

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import subprocess
+import sys
 from pathlib import Path
 
 import catalog
@@ -31,7 +32,10 @@ def downgrade_script(dialect: str, schema: str | None = None) -> str:
 @dialects
 def test_the_upgrade_script_is_the_one_that_was_reviewed(dialect: str) -> None:
     script = migrate.offline(dialect)
-    assert script == catalog.golden(f"upgrade.{dialect}.sql", script)
+    # That of SQLite is part of the package: a new file is made with it.
+    ours = dialect == "sqlite"
+    reviewed = str(migrate.sqlite_script()) if ours else f"upgrade.{dialect}.sql"
+    assert script == catalog.golden(reviewed, script)
 
 
 @dialects
@@ -76,6 +80,41 @@ async def test_the_sqlite_script_makes_what_an_upgrade_makes(tmp_path: Path) -> 
     listing = run_on_sqlite(tmp_path / "agent.db", migrate.offline("sqlite"))
     assert listing == catalog.golden("catalog.sqlite.txt", listing)
     await use(f"sqlite:///{tmp_path}/agent.db")
+
+
+async def test_a_new_file_is_what_alembic_makes_of_one_that_is_not_empty(tmp_path: Path) -> None:
+    """The one is made with the script of the package, the other by the revisions."""
+    listings = []
+    for name in ("new", "hosts"):
+        with sqlite3.connect(tmp_path / name) as connection:
+            if name == "hosts":
+                connection.execute("CREATE TABLE theirs (n INTEGER)")
+        async with Database(f"sqlite:///{tmp_path}/{name}") as db:
+            assert await db.current() == migrate.head()
+        with sqlite3.connect(tmp_path / name) as connection:
+            found = catalog.of_sqlite(connection)
+            noted = connection.execute("SELECT * FROM memalchemy_version").fetchall()
+            row = connection.execute("SELECT key, meta, value, updated_at > 0 FROM store_items")
+            lines = [line for line in found.splitlines() if "theirs" not in line]
+            listings.append((lines, noted, row.fetchall()))
+    assert listings[0] == listings[1]
+
+
+@pytest.mark.parametrize("turn", ["a new file", "an old file"])
+def test_a_file_is_opened_without_alembic(tmp_path: Path, turn: str) -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from memalchemy import Checkpointer, Database\n"
+        "async def main():\n"
+        "    async with Database(sys.argv[1]) as db:\n"
+        "        await Checkpointer(db).save({}, 't')\n"
+        "asyncio.run(main())\n"
+        "print('alembic' in sys.modules)\n"
+    )
+    command = [sys.executable, "-c", program, f"sqlite:///{tmp_path}/agent.db"]
+    if turn == "an old file":
+        subprocess.run(command, check=True)
+    assert subprocess.run(command, check=True, capture_output=True).stdout == b"False\n"
 
 
 async def test_the_sqlite_downgrade_script_undoes_it_and_an_upgrade_starts_anew(

@@ -283,7 +283,7 @@ class Saver:
             WRITE_STATEMENT if single else WRITE,
             connection=connection,
             event=event,
-            batch=self._batched(request, draft, words) if plain else None,
+            batch=partial(self._batched, request, draft, words) if plain else None,
         )
 
     def _batched(

@@ -141,7 +141,7 @@ class Backend:
         intent: Intent,
         connection: HostConnection | None = None,
         decode: Decode[T, Any] | None = None,
-        batch: BatchedRow[Any] | None = None,
+        batch: Callable[[], BatchedRow[Any]] | None = None,
     ) -> Any:
         """Run *program*; see `Database.run`, which has checked what its intent says."""
         in_thread = connection is None and isinstance(self._executor, SQLiteExecutor)
@@ -157,7 +157,7 @@ class Backend:
                 await self.ready()
             if batch is not None and self._executor.batches_statements:
                 send = partial(self.run, intent=_BATCH)
-                return await self._batcher.write(batch, event or Event("batch"), send)
+                return await self._batcher.write(batch(), event or Event("batch"), send)
             repeatable = intent.repeatable or not intent.writes or intent.kind == "maintenance"
             result = await self._retry(job, intent.kind, repeatable, is_program=True)
         if decode is None or in_thread:

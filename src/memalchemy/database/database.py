@@ -323,7 +323,7 @@ class Database:
         *,
         connection: HostConnection | None = None,
         event: Event | None = None,
-        batch: BatchedRow[T] | None = None,
+        batch: Callable[[], BatchedRow[T]] | None = None,
     ) -> T: ...
 
     @overload
@@ -345,7 +345,7 @@ class Database:
         connection: HostConnection | None = None,
         event: Event | None = None,
         decode: Decode[Any, Any] | None = None,
-        batch: BatchedRow[Any] | None = None,
+        batch: Callable[[], BatchedRow[Any]] | None = None,
     ) -> Any:
         """Run *program* as its *intent* says; the one door through which programs run.
 
@@ -357,7 +357,8 @@ class Database:
             connection: the host's, of whose transaction the program is a part.
             event: counts the round trips.
             decode: work on the result, done in a thread where it takes long.
-            batch: the row that *program* writes, which may share a statement with others instead.
+            batch: returns the row that *program* writes; it may share a statement with others
+                instead.
 
         Raises:
             CapabilityMissing: it writes, and this is a `replica`; or it is maintenance, through

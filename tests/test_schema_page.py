@@ -36,7 +36,8 @@ from pages import ROOT
 
 PAGE = ROOT / "docs" / "schema.md"
 BEGIN, END = "<!-- diagram:begin -->\n", "<!-- diagram:end -->"
-UPGRADES = sorted((ROOT / "tests" / "migrations" / "golden").glob("upgrade.*.sql"))
+GOLDEN = ROOT / "tests" / "migrations" / "golden"
+UPGRADES = [migrate.sqlite_script(), *sorted(GOLDEN.glob("upgrade.*.sql"))]
 TABLES = ("threads", "checkpoints", "deltas", "store_items", "embeddings")
 TYPES: dict[type, str] = {
     LogKey: "uuid",

@@ -212,7 +212,7 @@ def test_a_closed_pipe_is_no_error(filled: str, call: Call) -> None:
         "memalchemy.cli.exit_codes",
         "memalchemy.cli.app",
         "sqlalchemy.engine",
-        "alembic.op",
+        "memalchemy.checkpoints.checkpointer",
     ],
 )
 def test_ctrl_c_during_startup_prints_one_line(filled: str, module: str) -> None:

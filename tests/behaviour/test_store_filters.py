@@ -328,6 +328,32 @@ async def test_ranges_of_each_kind_find_what_is_in_them_and_read_little_else(
     assert keys_of(await store.list_items(NS, filter=below, order="key")) == ["k05", "k06"]
 
 
+@pytest.mark.parametrize("order", ["newest", "key"])
+async def test_many_that_match_behind_many_that_do_not_come_in_their_order(
+    store: Store, order: str
+) -> None:
+    """More of both than a page has: the first page in order holds none."""
+    matching, others = range(650), range(650, 1300)
+    names = {n: f"{'b' if n in matching else 'a'}{n * 7919 % 1300:04}" for n in range(1300)}
+    for some in (matching, others):
+        await store.put_batch([(NS, names[n], {"n": n}) for n in some])
+    await store.put(NS, names[3], {"n": 3})
+    everything = await store.list_items(NS, order=order, limit=2_000)
+    expected = [item.key for item in everything if item.value["n"] < 650]
+    assert everything[0].key not in expected[1:]
+
+    found: list[str] = []
+    after = None
+    while page := await store.list_items(
+        NS, filter={"n": {"$lt": 650}}, order=order, limit=240, after=after
+    ):
+        found += keys_of(page)
+        after = page[-1]
+
+    assert found == expected
+    assert len(found) == 650
+
+
 async def test_a_filter_below_a_namespace(store: Store) -> None:
     places = [(("a",), 1), (("a", "b"), 2), (("ab",), 1), (("a", "c"), 1)]
     await store.put_batch([(namespace, "k", {"n": n}) for namespace, n in places])

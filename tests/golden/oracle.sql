@@ -4936,22 +4936,24 @@ AND (embeddings.namespace, embeddings.key) IN (
 
 -- search.text.narrowed_items(below=False)
 WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
   FROM store_items
   WHERE store_items.tenant = :scope_tenant
   AND store_items.namespace = :scope_path)
-SELECT within.namespace, within.key
+SELECT within.namespace, within.key, within.updated_at
 FROM within
 FETCH FIRST :p_limit ROWS ONLY
 
 -- search.text.narrowed_items(below=True)
 WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
   FROM store_items
   WHERE store_items.tenant = :scope_tenant
   AND store_items.namespace >= :scope_path
   AND store_items.namespace < :scope_end)
-SELECT within.namespace, within.key
+SELECT within.namespace, within.key, within.updated_at
 FROM within
 FETCH FIRST :p_limit ROWS ONLY
 

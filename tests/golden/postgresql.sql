@@ -70,7 +70,8 @@ LIMIT $8
 
 -- checkpoints.erase.list_items(narrowed=True, after=False)
 WITH within AS MATERIALIZED (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
   FROM store_items
   WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
           coalesce(store_items.field_terms,
@@ -89,7 +90,8 @@ LIMIT $7
 
 -- checkpoints.erase.list_items(narrowed=True, after=True)
 WITH within AS MATERIALIZED (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
   FROM store_items
   WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
           coalesce(store_items.field_terms,
@@ -8226,23 +8228,25 @@ WHERE made.relname = 'embeddings'
 
 -- search.text.narrowed_items(below=False)
 WITH within AS MATERIALIZED (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
   FROM store_items
   WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
           coalesce(store_items.field_terms,
             ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
-SELECT within.namespace, within.key
+SELECT within.namespace, within.key, within.updated_at
 FROM within
 LIMIT $2
 
 -- search.text.narrowed_items(below=True)
 WITH within AS MATERIALIZED (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
   FROM store_items
   WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
           coalesce(store_items.field_terms,
             ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
-SELECT within.namespace, within.key
+SELECT within.namespace, within.key, within.updated_at
 FROM within
 LIMIT $2
 

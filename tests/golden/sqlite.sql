@@ -72,7 +72,8 @@ OFFSET ?
 
 -- checkpoints.erase.list_items(narrowed=True, after=False)
 WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
   FROM store_items_search
   CROSS
   JOIN store_items ON store_items.rowid = store_items_search.rowid
@@ -92,7 +93,8 @@ OFFSET ?
 
 -- checkpoints.erase.list_items(narrowed=True, after=True)
 WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
   FROM store_items_search
   CROSS
   JOIN store_items ON store_items.rowid = store_items_search.rowid
@@ -5366,24 +5368,26 @@ AND (store_items."key" >= ?
 
 -- search.text.narrowed_items(below=False)
 WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
   FROM store_items_search
   CROSS
   JOIN store_items ON store_items.rowid = store_items_search.rowid
   WHERE store_items_search MATCH ?)
-SELECT within.namespace, within."key"
+SELECT within.namespace, within."key", within.updated_at
 FROM within
 LIMIT ?
 OFFSET ?
 
 -- search.text.narrowed_items(below=True)
 WITH within AS (
-  SELECT store_items.namespace AS namespace, store_items.key AS key
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
   FROM store_items_search
   CROSS
   JOIN store_items ON store_items.rowid = store_items_search.rowid
   WHERE store_items_search MATCH ?)
-SELECT within.namespace, within."key"
+SELECT within.namespace, within."key", within.updated_at
 FROM within
 LIMIT ?
 OFFSET ?

@@ -252,7 +252,7 @@ class TextIndexes:
         raise NotImplementedError
 
     def items_in_scope(self, below: bool) -> FromClause:
-        """Return ``namespace, key`` of the items that `item_scope_binds` describes."""
+        """Return ``namespace, key, updated_at`` of the items that `item_scope_binds` describes."""
         raise NotImplementedError
 
     def item_scope_binds(

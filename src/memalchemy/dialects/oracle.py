@@ -317,7 +317,8 @@ class OracleTextIndexes(TextIndexes):
 
     def items_in_scope(self, below: bool) -> FromClause:
         items = StoreItemRow.__table__
-        return select(items.c.namespace, items.c.key).where(_in_scope(items, below)).cte("within")
+        found = select(items.c.namespace, items.c.key, items.c.updated_at)
+        return found.where(_in_scope(items, below)).cte("within")
 
     def item_scope_binds(
         self, tenant: str, path: str, below: bool, fields: Sequence[FieldTerms]

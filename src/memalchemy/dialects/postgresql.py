@@ -387,7 +387,7 @@ class PostgreSQLTextIndexes(TextIndexes):
         items = StoreItemRow.__table__
         within = _item_vector(items).bool_op("@@")(_scope())
         # Materialised: below a limit that it does not know, a generic plan would scan the table.
-        found = select(items.c.namespace, items.c.key).where(within)
+        found = select(items.c.namespace, items.c.key, items.c.updated_at).where(within)
         return found.cte("within", nesting=True).prefix_with("MATERIALIZED")
 
     def item_scope_binds(

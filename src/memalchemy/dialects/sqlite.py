@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import accumulate
 from typing import Any, ClassVar
 from uuid import UUID
@@ -45,7 +46,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex
 
 from memalchemy.codec.field_terms import OTHERS, FieldTerms
-from memalchemy.column_types import LogKey
+from memalchemy.column_types import LogKey, UtcDateTime
 from memalchemy.dialects.base import (
     TEXT_INDEXES,
     Dialect,
@@ -261,6 +262,7 @@ _ITEM_IS_INDEXED = "(store_items.search_text IS NOT NULL OR store_items.field_te
 
 _ITEM_PATH: ColumnClause[str] = column("namespace", NAMESPACE)
 _ITEM_NAME: ColumnClause[str] = column("key", NAME)
+_ITEM_TIME: ColumnClause[datetime] = column("updated_at", UtcDateTime)
 
 
 class SQLiteTextIndexes(TextIndexes):
@@ -305,12 +307,12 @@ class SQLiteTextIndexes(TextIndexes):
     def items_in_scope(self, below: bool) -> FromClause:
         return (
             text(
-                "SELECT store_items.namespace AS namespace, store_items.key AS key "
-                "FROM store_items_search "
+                "SELECT store_items.namespace AS namespace, store_items.key AS key, "
+                "store_items.updated_at AS updated_at FROM store_items_search "
                 "CROSS JOIN store_items ON store_items.rowid = store_items_search.rowid "
                 "WHERE store_items_search MATCH :scope"
             )
-            .columns(_ITEM_PATH, _ITEM_NAME)
+            .columns(_ITEM_PATH, _ITEM_NAME, _ITEM_TIME)
             .cte("within")
         )
 

@@ -133,9 +133,10 @@ def _item_order(found: Any, of: Any) -> list[ColumnElement[Any]]:
 
 @statement(below=(False, True))
 def narrowed_items(dialect: Dialect, below: bool) -> Executable:
-    """``namespace, key`` of the items that may pass a filter, by their field terms."""
+    """``namespace, key, updated_at`` of the items that may pass a filter, by their field terms."""
     within = dialect.text.items_in_scope(below)
-    return select(within.c.namespace, within.c.key).limit(bindparam("p_limit"))
+    columns = (within.c[name] for name in ("namespace", "key", "updated_at"))
+    return select(*columns).limit(bindparam("p_limit"))
 
 
 # --- Rows of logs ---------------------------------------------------------------------------------

@@ -5,11 +5,14 @@ The values of an answer are bounded in bytes, and large ones are decoded off the
 
 from __future__ import annotations
 
+import operator
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
 
 from memalchemy.codec.compression import decompressed_size
 from memalchemy.codec.encryption import Keyring
@@ -37,6 +40,12 @@ BATCH_ROWS = 100
 
 TEST_BYTES = 100
 """The bytes that are decoded in the time that one condition of a filter takes."""
+
+MAX_NARROWED = 40 * PAGE
+"""Items up to which the places of all that may pass a filter are read, to put them in order."""
+
+LEAST_READ = 100
+"""Items that are read at once where an index has narrowed them, even if fewer are wanted."""
 
 MAX_RANGES = 8
 """Ranges of a filter that an index narrows: each asks it for up to 300 prefixes."""
@@ -70,34 +79,59 @@ class ItemReader:
     async def read_in_order(
         self, order: str, after: StoreItem | None, limit: int
     ) -> AsyncGenerator[StoreItem]:
-        """Yield the items that the filter accepts, in order."""
-        few = await self._read_narrowed()
-        if few is not None:
-            for item in _sort_after(few, order, after):
-                yield item
-            return
+        """Yield the items that the filter accepts, in order.
+
+        If an index finds that it may accept few, these are read. If many, a page in order probably
+        has enough of them; when it has not, the index is asked once more where the others are.
+        """
         if not limit:
             return
-        d, begun = self.db.dialect, after is not None
-        binds = scope_binds(self.db.tenant, self.path, self.below)
+        last = None
         if after is not None:
-            binds |= _page_binds(after.updated_at, encode_namespace(after.namespace), after.key)
+            last = Mark(after.updated_at, encode_namespace(after.namespace), after.key)
+        narrowed = await self._find_narrowed(PAGE)
+        if narrowed is None:
+            async with aclosing(self._pages(order, last, limit)) as pages:
+                async for is_first, rows in pages:
+                    async with aclosing(self.decoder.decode(rows)) as batches:
+                        async for some in batches:
+                            for _, item in some:
+                                yield item
+                    if is_first:
+                        last = Mark(rows[-1].updated_at, rows[-1].namespace, rows[-1].key)
+                        narrowed = await self._find_narrowed(MAX_NARROWED)
+                        if narrowed is not None:
+                            break
+        if narrowed is not None:
+            places = _in_order(narrowed, order, last)
+            size = max(limit, LEAST_READ)
+            for start in range(0, len(places), size):
+                for item in (await self.read_at(places[start : start + size])).values():
+                    yield item
+
+    async def _pages(
+        self, order: str, last: Mark | None, limit: int
+    ) -> AsyncGenerator[tuple[bool, Sequence[Any]]]:
+        """Yield the rows of all items, in order, by pages; and whether a page is the first."""
+        d, begun = self.db.dialect, last is not None
+        binds = scope_binds(self.db.tenant, self.path, self.below)
+        if last is not None:
+            binds |= last.binds()
         pages = scan(
             self.db,
             lambda behind: read.list_items(d, order=order, below=self.below, after=begun or behind),
             binds,
-            lambda row: _page_binds(row.updated_at, row.namespace, row.key),
+            lambda row: Mark(row.updated_at, row.namespace, row.key).binds(),
             self.connection,
             size=min(limit, PAGE) if self.filter is None else PAGE,
             event=self.event,
             replica_ok=True,
         )
+        is_first = True
         async with aclosing(pages):
             async for rows in pages:
-                async with aclosing(self.decoder.decode(rows)) as batches:
-                    async for some in batches:
-                        for _, item in some:
-                            yield item
+                yield is_first, rows
+                is_first = False
 
     async def read_at(
         self, places: Sequence[Place], known: Sequence[Any] = ()
@@ -140,50 +174,78 @@ class ItemReader:
         The program takes the largest number of items to return, and returns ``None`` if there are
         more.
         """
+        find = self._narrowing_program()
+        if find is None:
+            return None
+
+        def program(most: int) -> Program[Sequence[Place] | None]:
+            rows = yield from find(most)
+            return None if rows is None else [(row.namespace, row.key) for row in rows]
+
+        return program
+
+    def _narrowing_program(self) -> Callable[[int], Program[Sequence[Any] | None]] | None:
+        """Return `narrowing_program` with rows, of ``namespace, key, updated_at``, for places."""
         d, fields = self.db.dialect, self.field_terms()
         if not fields or not d.text.indexes_fields:
             return None
         scope = scope_binds(self.db.tenant, self.path, self.below)
         scope |= d.text.item_scope_binds(self.db.tenant, self.path, self.below, fields)
 
-        def program(most: int) -> Program[Sequence[Place] | None]:
+        def program(most: int) -> Program[Sequence[Any] | None]:
             rows = yield narrowed_items(d, below=self.below), scope | {"p_limit": most + 1}
-            return None if len(rows) > most else [(row.namespace, row.key) for row in rows]
+            return None if len(rows) > most else rows
 
         return program
 
-    async def _read_narrowed(self) -> list[StoreItem] | None:
-        """Return all items that pass the filter, unordered, if an index finds that they are few."""
-        narrowing_program = self.narrowing_program()
-        if narrowing_program is None:
+    async def _find_narrowed(self, most: int) -> Sequence[Any] | None:
+        """Return the rows of all items that may pass the filter, if an index has them.
+
+        They are unordered, and have ``namespace, key, updated_at``. ``None`` if there are more than
+        *most*.
+        """
+        find = self._narrowing_program()
+        if find is None:
             return None
-        places = await self.db.run(
-            lambda: narrowing_program(PAGE),
+        return await self.db.run(
+            lambda: find(most),
             READ_REPLICA,
             connection=self.connection,
             event=self.event,
         )
-        return None if places is None else list((await self.read_at(places)).values())
 
 
-def _sort_after(items: list[StoreItem], order: str, after: StoreItem | None) -> list[StoreItem]:
-    """Sort items as the database does, and return those that come after one of them."""
+class Mark(NamedTuple):
+    """Place of an item in the order of a listing; the namespace is encoded."""
 
-    def place(item: StoreItem) -> tuple[Any, ...]:
-        spelt = encode_namespace(item.namespace), encode_id(item.key)
-        return (item.updated_at, *spelt) if order == "newest" else spelt
+    updated_at: datetime
+    path: str
+    key: str
 
-    backwards = order == "newest"
-    ordered = sorted(items, key=place, reverse=backwards)
-    if after is None:
-        return ordered
-    mark = place(after)
-    return [one for one in ordered if (place(one) < mark if backwards else place(one) > mark)]
+    def binds(self) -> dict[str, Any]:
+        """Return the binds of a page that comes after the item."""
+        return {
+            "p_after_updated_at": self.updated_at,
+            "p_after_namespace": self.path,
+            "p_after_key": self.key,
+        }
+
+    def sort_key(self, order: str) -> tuple[Any, ...]:
+        """Return what sorts in Python as the database sorts."""
+        name = self.path, encode_id(self.key)
+        return (self.updated_at, *name) if order == "newest" else name
 
 
-def _page_binds(updated_at: Any, path: str, key: str) -> dict[str, Any]:
-    """Return the binds of a page that comes after an item."""
-    return {"p_after_updated_at": updated_at, "p_after_namespace": path, "p_after_key": key}
+def _in_order(rows: Sequence[Any], order: str, last: Mark | None) -> list[Place]:
+    """Sort rows of items as the database does; return the places of those behind *last*."""
+    marks = [Mark(row.updated_at, row.namespace, row.key) for row in rows]
+    keyed = [(mark.sort_key(order), mark) for mark in marks]
+    keyed.sort(key=itemgetter(0), reverse=order == "newest")
+    if last is not None:
+        end = last.sort_key(order)
+        is_behind = operator.lt if order == "newest" else operator.gt
+        keyed = [(key, mark) for key, mark in keyed if is_behind(key, end)]
+    return [(mark.path, mark.key) for _, mark in keyed]
 
 
 # --- The values of an answer ---------------------------------------------------------------------

@@ -191,11 +191,11 @@ def is_heavy(values: Iterable[Any], threshold: int = 50_000) -> bool:
     return seen > threshold
 
 
-_NESTING = frozenset({dict, list, tuple, set, frozenset})
 _ATOMS = frozenset({str, bytes, int, float, bool, type(None)})
 _CODE = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 
 _CONTAINERS = frozenset({dict, list, tuple, set})
+_NESTING = _CONTAINERS | {frozenset}
 
 
 def frozen(value: Any, depth: int = 0) -> Any:

@@ -183,7 +183,7 @@ class SQLiteStatements(Statements):
         elif kind == "container":
             match.append(each.c.value == func.json(bindparam("match_value")))
         is_equal = select(literal_column("1")).select_from(each).where(*match).exists()
-        if owner.name != "checkpoints":
+        if owner.name != "checkpoints":  # the only table with an index of its metadata
             return is_equal
         index = table("checkpoints_meta", column("rowid"))
         wanted = select(index.c.rowid).where(

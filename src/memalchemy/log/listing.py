@@ -339,7 +339,8 @@ def list_logs(dialect: Dialect, which: str, scope: str, after: bool) -> Executab
     """
     columns = (
         *("log_id", "thread_id", "namespace", "head_id", "created_at", "updated_at"),
-        *("forked_from", "meta"),
+        "forked_from",
+        "meta",
     )
     place = (
         THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)

@@ -55,7 +55,7 @@ def scripts() -> ScriptDirectory:
 
 @cache
 def revisions() -> tuple[str, ...]:
-    """The ids of the revisions in order, from the names of their files.
+    """Return the ids of the revisions in order, from the names of their files.
 
     So a database that is up to date is opened without Alembic, which takes a tenth of a second to
     import.
@@ -342,7 +342,7 @@ def note_releases(migration: MigrationContext, steps: Steps, execute: Callable[[
 
 
 def sqlite_script() -> Path:
-    """Return the file with the script that the whole chain is on SQLite: see `offline`."""
+    """Return the path of the script that `offline` makes of the whole chain for SQLite."""
     return Path(__file__).with_name(f"sqlite.{head()}.sql")
 
 
@@ -351,8 +351,7 @@ def _make_sqlite_file(connection: Connection, dialect: Dialect) -> bool:
 
     Alembic takes ten times as long to say the same.
     """
-    script = sqlite_script()
-    if dialect is not DIALECTS["sqlite"] or not script.exists():
+    if dialect is not DIALECTS["sqlite"] or not (script := sqlite_script()).exists():
         return False
     if connection.exec_driver_sql("SELECT 1 FROM sqlite_master LIMIT 1").first() is not None:
         return False

@@ -185,7 +185,7 @@ class ItemReader:
         return program
 
     def _narrowing_program(self) -> Callable[[int], Program[Sequence[Any] | None]] | None:
-        """Return `narrowing_program` with rows, of ``namespace, key, updated_at``, for places."""
+        """Return the same as `narrowing_program`, with ``namespace, key, updated_at`` as rows."""
         d, fields = self.db.dialect, self.field_terms()
         if not fields or not d.text.indexes_fields:
             return None

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+import sqlite3
 import threading
+import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -14,6 +17,7 @@ from workers import proof
 from workers.states import name_of, state_of
 
 from memalchemy import Checkpointer, Database
+from memalchemy.database.aiosqlite_connection import AioSQLiteConnection
 
 TASKS, ROUNDS = 40, 6
 
@@ -128,6 +132,40 @@ async def test_a_cancelled_load_gives_its_connection_back(
     assert (await db.health())["checked_out"] == 0
     async with asyncio.timeout(20):
         assert all(await asyncio.gather(*(load(number) for number in range(TASKS))))
+
+
+@pytest.mark.parametrize("moment", ["before it is open", "after"])
+async def test_a_connection_that_opens_for_a_cancelled_task_is_closed(
+    tmp_path: Path, moment: str
+) -> None:
+    opened = list[sqlite3.Connection]()
+
+    def connect() -> sqlite3.Connection:
+        if moment == "before it is open":
+            time.sleep(0.05)
+        opened.append(sqlite3.connect(tmp_path / "agent.db", check_same_thread=False))
+        return opened[0]
+
+    task = asyncio.create_task(AioSQLiteConnection(connect, iter_chunk_size=64).opened())
+    await asyncio.sleep(0)
+    if moment == "after":
+        while not opened:  # the loop does not learn of it: nothing is awaited
+            time.sleep(0.001)  # noqa: ASYNC251
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    async with asyncio.timeout(5):
+        while not opened or is_open(opened[0]):  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.001)
+
+
+def is_open(connection: sqlite3.Connection) -> bool:
+    try:
+        connection.total_changes  # noqa: B018
+    except sqlite3.ProgrammingError:
+        return False
+    return True
 
 
 async def test_a_cancelled_transaction_is_whole_or_absent_and_ends(

@@ -9,6 +9,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import catalog
@@ -86,12 +87,12 @@ async def test_a_new_file_is_what_alembic_makes_of_one_that_is_not_empty(tmp_pat
     """The one is made with the script of the package, the other by the revisions."""
     listings = []
     for name in ("new", "hosts"):
-        with sqlite3.connect(tmp_path / name) as connection:
+        with closing(sqlite3.connect(tmp_path / name)) as connection:
             if name == "hosts":
                 connection.execute("CREATE TABLE theirs (n INTEGER)")
         async with Database(f"sqlite:///{tmp_path}/{name}") as db:
             assert await db.current() == migrate.head()
-        with sqlite3.connect(tmp_path / name) as connection:
+        with closing(sqlite3.connect(tmp_path / name)) as connection:
             found = catalog.of_sqlite(connection)
             noted = connection.execute("SELECT * FROM memalchemy_version").fetchall()
             row = connection.execute("SELECT key, meta, value, updated_at > 0 FROM store_items")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -27,6 +28,31 @@ _OVER = (
 )
 
 
+class _Opening:
+    """The opening of a connection in its thread, which may be given up meanwhile."""
+
+    def __init__(self, connector: Callable[[], Any]) -> None:
+        self.connection: Any = None
+        self._connector = connector
+        self._lock = threading.Lock()
+        self._is_given_up = False
+
+    def open(self) -> Any:
+        made = self._connector()
+        with self._lock:
+            self.connection = made
+            if self._is_given_up:
+                made.close()
+        return made
+
+    def give_up(self) -> None:
+        """Close the connection, now or when it is there; aiosqlite has forgotten it."""
+        with self._lock:
+            self._is_given_up = True
+            if self.connection is not None:
+                self.connection.close()
+
+
 class AioSQLiteConnection(aiosqlite.Connection):
     """An aiosqlite connection that can run a whole job in its thread.
 
@@ -37,14 +63,17 @@ class AioSQLiteConnection(aiosqlite.Connection):
     _is_unclear = False
 
     def __init__(self, connector: Callable[[], Any], *, iter_chunk_size: int) -> None:
-        opened: list[Any] = []
+        self._opening = _Opening(connector)
+        super().__init__(self._opening.open, iter_chunk_size)
 
-        def open_() -> Any:
-            opened.append(connector())
-            return opened[0]
-
-        super().__init__(open_, iter_chunk_size)
-        self._opened = opened
+    async def opened(self) -> AioSQLiteConnection:
+        """Open the connection and return it. A caller that is cancelled leaves nothing open."""
+        try:
+            await self
+        except BaseException:
+            self._opening.give_up()
+            raise
+        return self
 
     @staticmethod
     def usable_below(connection: AsyncConnection) -> AioSQLiteConnection | None:
@@ -75,7 +104,7 @@ class AioSQLiteConnection(aiosqlite.Connection):
     @property
     def sqlite_connection(self) -> Any:
         """The standard library's connection below this one."""
-        return self._opened[0]
+        return self._opening.connection
 
     async def run_job(self, job: Callable[[SQLiteDirectConnection], T]) -> T:
         """Run *job* in the connection's thread.

@@ -288,7 +288,7 @@ class SQLiteExecutor(Executor):
             return executor._open_file(read_only=read_only, factory=TransactionConnection)
 
         async def create(*args: Any, **kw: Any) -> aiosqlite.Connection:
-            return await AioSQLiteConnection(open_, iter_chunk_size=64)
+            return await AioSQLiteConnection(open_, iter_chunk_size=64).opened()
 
         engine = create_async_engine(
             "sqlite+aiosqlite://", poolclass=NullPool, async_creator=create, hide_parameters=True

@@ -55,7 +55,7 @@ INDEXES = {
         "search_text",
         {"search_text": "{row}.search_text", "scope": "'x' || lower(hex({row}.tenant))"},
         "{row}.search_text IS NOT NULL",
-        f'tokenize="{FTS5_TOKENIZE}"',
+        f'detail=column, tokenize="{FTS5_TOKENIZE}"',
     ),
     "checkpoints_meta": (
         "checkpoints",
@@ -73,7 +73,7 @@ INDEXES = {
             "scope": "'x' || lower(hex({row}.tenant || char(31) || {row}.namespace))",
         },
         "({row}.search_text IS NOT NULL OR {row}.field_terms IS NOT NULL)",
-        f'tokenize="{FTS5_TOKENIZE}"',
+        f'detail=column, tokenize="{FTS5_TOKENIZE}"',
     ),
 }
 

@@ -59,11 +59,14 @@ class BoundedCache(Generic[K, V]):
         of the earlier value, that one stays.
         """
         with self._lock:
-            earlier = self._entries.pop(key, None)
-            if unless is not None and earlier is not None and unless(earlier):
-                value = earlier
+            if unless is not None:
+                earlier = self._entries.get(key)
+                if earlier is not None and unless(earlier):
+                    value = earlier
             if self._entries.getsizeof(value) <= self.max_value_size:
                 self._entries[key] = value
+            else:
+                self._entries.pop(key, None)
 
     def drop(self, key: K) -> None:
         """Hold nothing under *key*."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,16 +125,20 @@ def _notify(subscribers: tuple[Callable[[Any], None], ...], event: Any, name: st
             _log.exception("an event subscriber raised on %s", name)
 
 
-@contextmanager
-def operation(name: str, **known: object) -> Iterator[Event]:
-    """Time a block and publish its event when it ends, with the error that ended it, if any."""
-    event = Event(name, **known)  # type: ignore[arg-type]
-    started = time.perf_counter()
-    try:
-        yield event
-    except BaseException as error:
-        event.error = type(error).__name__
-        raise
-    finally:
-        event.seconds = time.perf_counter() - started
-        publish(event)
+class operation:  # noqa: N801 - called as a function is: ``with operation("store.put") as event``
+    """Block that is timed; its event is published at its end, with the error that ended it."""
+
+    __slots__ = ("_event", "_started")
+
+    def __init__(self, name: str, **known: Any) -> None:
+        self._event = Event(name, **known)
+
+    def __enter__(self) -> Event:
+        self._started = time.perf_counter()
+        return self._event
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._event.error = kind.__name__
+        self._event.seconds = time.perf_counter() - self._started
+        publish(self._event)

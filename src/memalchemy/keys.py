@@ -111,6 +111,7 @@ def _fits(thread_id: str) -> bool:
 
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+_TWO_DIGITS = [first + second for first in _DIGITS for second in _DIGITS]
 
 
 def new_checkpoint_id() -> str:
@@ -120,7 +121,7 @@ def new_checkpoint_id() -> str:
     order of time, so that an index takes it at its end.
     """
     number = (time_ns() // 1000) << 35 | randbits(35)
-    return "".join(_DIGITS[number >> shift & 31] for shift in range(85, -1, -5))
+    return "".join([_TWO_DIGITS[number >> shift & 1023] for shift in range(80, -1, -10)])
 
 
 def check_name(text: object, what: str) -> str:

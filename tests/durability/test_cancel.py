@@ -146,6 +146,7 @@ async def test_a_connection_that_opens_for_a_cancelled_task_is_closed(
         opened.append(sqlite3.connect(tmp_path / "agent.db", check_same_thread=False))
         return opened[0]
 
+    threads_before = set(threading.enumerate())
     task = asyncio.create_task(AioSQLiteConnection(connect, iter_chunk_size=64).opened())
     await asyncio.sleep(0)
     if moment == "after":
@@ -156,8 +157,9 @@ async def test_a_connection_that_opens_for_a_cancelled_task_is_closed(
         await task
 
     async with asyncio.timeout(5):
-        while not opened or is_open(opened[0]):  # noqa: ASYNC110 - it tells nobody
+        while set(threading.enumerate()) - threads_before:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.001)
+    assert not is_open(opened[0])
 
 
 def is_open(connection: sqlite3.Connection) -> bool:

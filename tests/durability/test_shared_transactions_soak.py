@@ -194,8 +194,10 @@ class Round:
         while left := [task for task in self.tasks if not task.done()]:
             await asyncio.wait(left, timeout=deadline - time.monotonic())
             if time.monotonic() > deadline:
-                hanging = "\n  ".join(map(where, left))
-                raise AssertionError(f"seed {SEED}, round {self.number}: these hang\n  {hanging}")
+                # One of them may have started others meanwhile.
+                hanging = [where(task) for task in self.tasks if not task.done()]
+                told = "\n  ".join([*hanging, *map(str, self.stage.at_work())])
+                raise AssertionError(f"seed {SEED}, round {self.number}: these hang\n  {told}")
         for task in self.tasks:
             error = None if task.cancelled() else task.exception()
             if error is not None and not is_expected(error):

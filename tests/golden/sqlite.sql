@@ -5116,10 +5116,10 @@ AND NOT EXISTS (
   SELECT 1
   FROM deltas_search
   WHERE deltas_search.rowid = deltas.rowid
-  AND deltas_search MATCH 'scope : "' || 'x' || lower(hex(deltas.tenant)) || '" AND search_text : ' || '"' || CASE
-  WHEN length(deltas.search_text) <= 200 THEN deltas.search_text
-  ELSE rtrim(substr(deltas.search_text, 1, 200), replace(substr(deltas.search_text, 1, 200), ' ',
-        '')) END || '"')
+  AND deltas_search MATCH 'scope : "' || 'x' || lower(hex(deltas.tenant)) || '" AND search_text : ' || '("' || replace(CASE
+    WHEN length(deltas.search_text) <= 200 THEN deltas.search_text
+    ELSE rtrim(rtrim(substr(deltas.search_text, 1, 200), replace(substr(deltas.search_text, 1, 200),
+            ' ', ''))) END, ' ', '" AND "') || '")')
 ORDER BY seq
 
 -- maintenance.verify.text_indexes.find_missed(index=checkpoints_meta)
@@ -5157,15 +5157,15 @@ AND NOT EXISTS (
   WHERE store_items_search.rowid = store_items.rowid
   AND store_items_search MATCH 'scope : "' || 'x' || lower(hex(store_items.tenant || char(31) || store_items.namespace)) || '"' || CASE
   WHEN store_items.search_text IS NULL THEN ''
-  ELSE ' AND search_text : ' || '"' || CASE
-  WHEN length(store_items.search_text) <= 200 THEN store_items.search_text
-  ELSE rtrim(substr(store_items.search_text, 1, 200), replace(substr(store_items.search_text, 1,
-          200), ' ', '')) END || '"' END || CASE
+  ELSE ' AND search_text : ' || '("' || replace(CASE
+    WHEN length(store_items.search_text) <= 200 THEN store_items.search_text
+    ELSE rtrim(rtrim(substr(store_items.search_text, 1, 200), replace(substr(store_items.search_text,
+              1, 200), ' ', ''))) END, ' ', '" AND "') || '")' END || CASE
   WHEN store_items.field_terms IS NULL THEN ''
-  ELSE ' AND field_terms : ' || '"' || CASE
-  WHEN length(store_items.field_terms) <= 200 THEN store_items.field_terms
-  ELSE rtrim(substr(store_items.field_terms, 1, 200), replace(substr(store_items.field_terms, 1,
-          200), ' ', '')) END || '"' END)
+  ELSE ' AND field_terms : ' || '("' || replace(CASE
+    WHEN length(store_items.field_terms) <= 200 THEN store_items.field_terms
+    ELSE rtrim(rtrim(substr(store_items.field_terms, 1, 200), replace(substr(store_items.field_terms,
+              1, 200), ' ', ''))) END, ' ', '" AND "') || '")' END)
 ORDER BY key
 
 -- maintenance.verify.text_indexes.rebuild(index=deltas_search, step=0)
@@ -5426,15 +5426,20 @@ AND deltas.kind IN ('entry')
 
 -- search.text.search_checkpoints(below=False, weighed=False)
 WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
+  WITH asked AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
+    FROM json_each(?))
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
   JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
   AND threads.namespace = ?),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -5491,15 +5496,20 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(below=False, weighed=True)
 WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
+  WITH asked AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
+    FROM json_each(?))
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
   JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
   AND threads.namespace = ?),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -5571,15 +5581,20 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(below=True, weighed=False)
 WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
+  WITH asked AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
+    FROM json_each(?))
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
   JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
   AND threads.namespace >= ?
   AND threads.namespace < ?),
 found AS (
@@ -5637,15 +5652,20 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(below=True, weighed=True)
 WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
+  WITH asked AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
+    FROM json_each(?))
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
   JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
   AND threads.namespace >= ?
   AND threads.namespace < ?),
 found AS (
@@ -5718,15 +5738,20 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_entries(scope=namespace, weighed=False)
 WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
+  WITH asked AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
+    FROM json_each(?))
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
   JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
   AND threads.namespace = ?),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -5782,15 +5807,20 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=True)
 WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
+  WITH asked AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
+    FROM json_each(?))
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
   JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
   AND threads.namespace = ?),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -5855,15 +5885,20 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=False)
 WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
+  WITH asked AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
+    FROM json_each(?))
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
   JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
   AND threads.namespace = ?),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -5920,15 +5955,20 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=True)
 WITH hits AS (
-  SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM json_each(?) AS terms
+  WITH asked AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
+    FROM json_each(?))
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || terms.value
+  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
   JOIN threads ON threads.log_id = deltas.log_id
-  WHERE threads.tenant = ?
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
   AND threads.namespace = ?),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -5994,10 +6034,19 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_items(below=False, weighed=False)
 WITH hits AS (
-  SELECT terms.value AS term, store_items_search.rowid AS row_at
-  FROM json_each(?) AS terms
+  WITH asked AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
+    FROM json_each(?))
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
   CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || asked.query
+  WHERE asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND instr(store_items.search_text, asked.phrase) > 0)),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
@@ -6048,10 +6097,19 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
 -- search.text.search_items(below=False, weighed=True)
 WITH hits AS (
-  SELECT terms.value AS term, store_items_search.rowid AS row_at
-  FROM json_each(?) AS terms
+  WITH asked AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
+    FROM json_each(?))
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
   CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || asked.query
+  WHERE asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND instr(store_items.search_text, asked.phrase) > 0)),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
@@ -6111,10 +6169,19 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
 -- search.text.search_items(below=True, weighed=False)
 WITH hits AS (
-  SELECT terms.value AS term, store_items_search.rowid AS row_at
-  FROM json_each(?) AS terms
+  WITH asked AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
+    FROM json_each(?))
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
   CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || asked.query
+  WHERE asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND instr(store_items.search_text, asked.phrase) > 0)),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
@@ -6167,10 +6234,19 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
 -- search.text.search_items(below=True, weighed=True)
 WITH hits AS (
-  SELECT terms.value AS term, store_items_search.rowid AS row_at
-  FROM json_each(?) AS terms
+  WITH asked AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
+    FROM json_each(?))
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
   CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || terms.value),
+  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || asked.query
+  WHERE asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND instr(store_items.search_text, asked.phrase) > 0)),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits

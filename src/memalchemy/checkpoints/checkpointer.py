@@ -249,8 +249,12 @@ class Checkpointer:
             check_name(checkpoint_id, "checkpoint_id")
         else:
             checkpoint_id = new_checkpoint_id()
-        named = {"parent_id": parent_id, "expected_parent": expected_parent}
-        for name, value in (named | {"lineage": lineage, "run_id": run_id}).items():
+        for name, value in (
+            ("parent_id", parent_id),
+            ("expected_parent", expected_parent),
+            ("lineage", lineage),
+            ("run_id", run_id),
+        ):
             if isinstance(value, str):
                 check_name(value, name)
         if parent_id is not None and lineage is not UNSET:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Executable, bindparam, select
 
@@ -85,20 +85,20 @@ def find_saved(dialect: Dialect) -> Executable:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(NamedTuple):
     """State as bytes, with facts learnt while encoding it."""
 
     parts: values.Parts
     textual: frozenset[str]
+    tip: Tip | None
+    """The parent that the cache had."""
     parent: Comparison | None
-    """The comparison of the state with the parent that the cache had."""
+    """The comparison of the state with it."""
     waited: bool
     """Other tasks ran while it was encoded: the caller's object may have changed since."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """Arguments of a save, checked."""
 
     log: Log
@@ -304,7 +304,7 @@ class Saver:
         self, request: Request, connection: HostConnection | None, event: Event, *, fresh: bool
     ) -> Tip | None:
         """Return the checkpoint to encode against: the named parent, or the newest."""
-        cached = None if fresh or connection is not None else self.cache.get(request.log)
+        cached = None if fresh else request.encoded.tip
         if cached is not None and request.parent_id in (None, cached.checkpoint_id):
             event.cache_hit = True
             return cached
@@ -548,7 +548,7 @@ async def encode_off_loop(
         parts = await asyncio.to_thread(values.encode_rest, own, parts, left, fallback)
     else:
         parts = values.encode_rest(state, parts, left, fallback)
-    return Encoded(parts, textual, parent, heavy)
+    return Encoded(parts, textual, tip, parent, heavy)
 
 
 # --- Pending writes ------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ Pure: bytes and numbers, no I/O.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from memalchemy.codec import deltas
 from memalchemy.codec.checksum import check_payload, check_state, payload_checksum
@@ -59,6 +59,12 @@ class Link:
     checksum: int
     parts: Parts | None
     codec: str = CODEC
+    held_bytes: int = field(init=False, compare=False)
+    """The size of this link in memory."""
+
+    def __post_init__(self) -> None:
+        size = len(self.payload) + (0 if self.parts is None else state_size(self.parts))
+        object.__setattr__(self, "held_bytes", size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +104,7 @@ class Tip:
 
     def held_bytes(self) -> int:
         """Return the size of this tip in memory."""
-        return sum(
-            len(link.payload) + (0 if link.parts is None else state_size(link.parts))
-            for link in self.links
-        )
+        return sum([link.held_bytes for link in self.links])
 
     def limit_decoded(self, room: int) -> tuple[Tip, int]:
         """Drop the oldest decoded states until the tip takes *room* bytes.
@@ -117,13 +120,12 @@ class Tip:
             if over <= 0:
                 break
             if link.parts is not None:
-                over -= state_size(link.parts)
                 links[index] = replace(link, parts=None)
+                over -= link.held_bytes - links[index].held_bytes
         return replace(self, links=tuple(links)), room + over
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """Encoded state, ready to be stored; only its position is not known yet."""
 
     kind: str

@@ -36,6 +36,7 @@ MAX_EDITS = 64
 """Edits of one value, at most; the last one replaces all that is left."""
 
 _CHUNK = 64 * 1024
+_FIRST_STEP = 64
 
 _SHORT = 64
 """Bytes below which a value is stored as a whole."""
@@ -326,17 +327,18 @@ def _small_difference(old: bytes, a: int, new: bytes, b: int) -> tuple[int, int]
 
 
 def common_prefix(old: bytes, a: int, new: bytes, b: int) -> int:
-    """Return how many bytes are equal from *a* and *b* on: by chunks, then by bisection."""
+    """Return how many bytes are equal from *a* and *b* on."""
     end = min(len(old) - a, len(new) - b)
-    at = 0
-    while at < end and old.startswith(new[b + at : b + at + _CHUNK], a + at):
-        at += _CHUNK
-    if at >= end:
+    view = memoryview(new)[b : b + end]
+    if old.startswith(view, a):  # most values grow at their end
         return end
-    low, high = at, min(at + _CHUNK, end)
+    low, step = 0, _FIRST_STEP
+    while old.startswith(view[low : low + step], a + low):
+        low, step = low + step, step * 2
+    high = min(low + step, end)
     while low < high:
         middle = (low + high + 1) // 2
-        if old.startswith(new[b + low : b + middle], a + low):
+        if old.startswith(view[low:middle], a + low):
             low = middle
         else:
             high = middle - 1
@@ -344,21 +346,14 @@ def common_prefix(old: bytes, a: int, new: bytes, b: int) -> int:
 
 
 def _common_suffix(old: bytes, new: bytes, room: int) -> int:
-    if room <= 0:
-        return 0
-    ends_a, ends_b = len(old), len(new)
-    at = 0
-    while at < room:
-        step = min(_CHUNK, room - at)
-        if not old.endswith(new[ends_b - at - step : ends_b - at], 0, ends_a - at):
-            break
-        at += step
-    if at >= room:
+    """Return how many of the last *room* bytes are equal."""
+    view = memoryview(new)[len(new) - room :]
+    if old.endswith(view):
         return room
-    low, high = at, min(at + _CHUNK, room)
+    low, high = 0, room - 1
     while low < high:
         middle = (low + high + 1) // 2
-        if old.endswith(new[ends_b - middle : ends_b - low], 0, ends_a - low):
+        if old.endswith(view[room - middle : room - low], 0, len(old) - low):
             low = middle
         else:
             high = middle - 1

@@ -134,7 +134,7 @@ def encode_plain(
         except TypeError:
             encoded = b""
         kinds: frozenset[type] = frozenset()
-        if encoded and may_be_binary(encoded) and not (known is not None and known(key, encoded)):
+        if encoded and not (known is not None and known(key, encoded)) and may_be_binary(encoded):
             kinds = _binary_kinds(value)
         if encoded and kinds <= {bytes}:
             parts[key] = encoded

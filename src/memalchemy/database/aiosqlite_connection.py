@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -34,23 +33,22 @@ class _Opening:
     def __init__(self, connector: Callable[[], Any]) -> None:
         self.connection: Any = None
         self._connector = connector
-        self._lock = threading.Lock()
         self._is_given_up = False
 
+    # Each of the two threads says what it did before it looks what the other did. So one of them
+    # closes the connection; both may, which does no harm.
+
     def open(self) -> Any:
-        made = self._connector()
-        with self._lock:
-            self.connection = made
-            if self._is_given_up:
-                made.close()
-        return made
+        self.connection = self._connector()
+        if self._is_given_up:
+            self.connection.close()
+        return self.connection
 
     def give_up(self) -> None:
         """Close the connection, now or when it is there; aiosqlite has forgotten it."""
-        with self._lock:
-            self._is_given_up = True
-            if self.connection is not None:
-                self.connection.close()
+        self._is_given_up = True
+        if self.connection is not None:
+            self.connection.close()
 
 
 class AioSQLiteConnection(aiosqlite.Connection):

@@ -12,6 +12,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -33,6 +34,8 @@ from memalchemy.statements import NAMELESS, Answer, Parameters
 
 Processor = Callable[[Any], Any] | None
 
+_UNKNOWN: Any = object()
+
 
 class CompiledStatement:
     """The text of one statement, with its bind processors and the readers of its columns."""
@@ -44,10 +47,11 @@ class CompiledStatement:
 
         self.sql = str(compiled)
         self._constants: Mapping[str, Any] = compiled.params
-        self._binds = [
-            (name, processor(compiled.binds[name].type, "bind_processor"))
-            for name in compiled.positiontup or ()
-        ]
+        in_order = compiled.positiontup or ()
+        types = {name: compiled.binds[name].type for name in in_order}
+        found = ((name, processor(type_, "bind_processor")) for name, type_ in types.items())
+        self._processors = [(name, process) for name, process in found if process is not None]
+        self._in_order = _getter(in_order)
         columns = statement.exported_columns
         self.width = len(columns)
         names = [c.key for c in columns]
@@ -69,14 +73,12 @@ class CompiledStatement:
         self._checked: set[tuple[type, ...]] = set()
         """The combinations of types that rows were found to have, and may have."""
 
-    def values(self, given: Mapping[str, Any]) -> list[Any]:
+    def values(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the values to send, in the order of the text's placeholders."""
-        constants = self._constants
-        found = []
-        for name, process in self._binds:
-            value = given[name] if name in given else constants[name]
-            found.append(value if process is None else process(value))
-        return found
+        values = {**self._constants, **given}
+        for name, process in self._processors:
+            values[name] = process(values[name])
+        return self._in_order(values)
 
     def rows(self, fetched: Iterable[Iterable[Any]]) -> list[Any]:
         """Read the rows that the driver fetched.
@@ -153,9 +155,10 @@ class CompiledStatements:
 
     def get(self, statement: Executable, dialect: Any) -> CompiledStatement | None:
         """Return *statement* compiled; ``None`` if only SQLAlchemy itself can execute it."""
-        if statement not in self._compiled:
-            self._compiled[statement] = self._compile(statement, dialect)
-        return self._compiled[statement]
+        found: CompiledStatement | None = self._compiled.get(statement, _UNKNOWN)
+        if found is _UNKNOWN:
+            found = self._compiled[statement] = self._compile(statement, dialect)
+        return found
 
     def _compile(self, statement: Any, dialect: Any) -> CompiledStatement | None:
         if not hasattr(statement, "exported_columns"):
@@ -226,6 +229,13 @@ def _check_rows(statement: Any, rows: Sequence[Any]) -> None:
             if not (allowed is None or value is None or type(value) in allowed):
                 wrong = [f"{name} is {cell_description(value)}"]
                 raise UnreadableRows(row_description([c for c, _ in columns], row, wrong), [], {})
+
+
+def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """Return a function that returns the values of *names*, in their order."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda values: tuple(values[name] for name in names)
 
 
 def _float(value: Any) -> float | None:

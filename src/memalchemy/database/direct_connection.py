@@ -58,7 +58,7 @@ class DirectConnection(abc.ABC):
 
     def execute(self, statement: Executable, parameters: Parameters) -> Answer | None:
         """Execute *statement*; ``None``, and nothing was done, if only SQLAlchemy itself can."""
-        if not isinstance(parameters, Mapping):
+        if type(parameters) is not dict and not isinstance(parameters, Mapping):
             return None
         compiled = self._compiled.get(statement, self.dialect)
         if compiled is None:

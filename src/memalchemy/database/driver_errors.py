@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Protocol
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -37,20 +36,25 @@ class Translate(Protocol):
     def __call__(self, error: BaseException, *, connecting: bool = False) -> BaseException: ...
 
 
-@contextmanager
-def translating(translate: Callable[[BaseException], BaseException]) -> Iterator[None]:
-    """Raise memalchemy's error for a driver's, and any other error unchanged.
+class translating:  # noqa: N801 - called as a function is
+    """Block that raises memalchemy's error for a driver's, and any other error unchanged.
 
     For calls of the driver only: a `TimeoutError` of a host's own code would be taken for the
     driver's.
     """
-    try:
-        yield
-    except Exception as error:
-        ours = translate(error)
-        if ours is error:
-            raise
-        raise ours from error
+
+    __slots__ = ("_translate",)
+
+    def __init__(self, translate: Callable[[BaseException], BaseException]) -> None:
+        self._translate = translate
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, Exception):
+            ours = self._translate(error)
+            if ours is not error:
+                raise ours from error
 
 
 def translator_for_host_code(translate: Translate, dialect: Dialect) -> Translate:

@@ -260,17 +260,33 @@ _ITEM_SCOPE = "'x' || lower(hex(store_items.tenant || char(31) || store_items.na
 
 _ITEM_IS_INDEXED = "(store_items.search_text IS NOT NULL OR store_items.field_terms IS NOT NULL)"
 
+# Each CJK character is a word: so a phrase of theirs, and no other is asked for, is in a text as it
+# is stored or not at all.
+_ASKED = """WITH asked AS MATERIALIZED (
+SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
+FROM json_each(:terms))"""
+"""The terms of a search."""
+
 _ITEM_PATH: ColumnClause[str] = column("namespace", NAMESPACE)
 _ITEM_NAME: ColumnClause[str] = column("key", NAME)
 _ITEM_TIME: ColumnClause[datetime] = column("updated_at", UtcDateTime)
 
 
 class SQLiteTextIndexes(TextIndexes):
-    """FTS5 tables without content, kept up to date by triggers, also for the metadata."""
+    """FTS5 tables without content, kept up to date by triggers, also for the metadata.
+
+    They do not know where in a text a word stands, which would be most of what they store. So a
+    phrase is looked for in the texts that hold all of its words.
+    """
 
     def terms(self, phrases: Sequence[Sequence[str]]) -> Any:
-        # A quoted string is a phrase to FTS5; tokens hold no quotes.
-        return json.dumps([f'"{" ".join(phrase)}"' for phrase in phrases], ensure_ascii=False)
+        # A term is a query for FTS5, and its phrase if it has more than one word. Tokens hold no
+        # quotes.
+        asked = [
+            ('("' + '" AND "'.join(phrase) + '")', " ".join(phrase) if len(phrase) > 1 else None)
+            for phrase in phrases
+        ]
+        return json.dumps(asked, ensure_ascii=False)
 
     def log_hits(self, below: bool = False) -> FromClause:
         within = "= :k_namespace"
@@ -278,12 +294,13 @@ class SQLiteTextIndexes(TextIndexes):
             within = ">= :k_namespace AND threads.namespace < :k_beyond"
         return (
             text(
-                "SELECT terms.value AS term, deltas.log_id AS log_id, deltas.seq AS seq "  # noqa: S608
-                "FROM json_each(:terms) AS terms CROSS JOIN deltas_search "
-                "ON deltas_search MATCH :log_scope || ' AND search_text : ' || terms.value "
+                f"{_ASKED} SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq "  # noqa: S608
+                "FROM asked CROSS JOIN deltas_search "
+                "ON deltas_search MATCH :log_scope || ' AND search_text : ' || asked.query "
                 "CROSS JOIN deltas ON deltas.rowid = deltas_search.rowid "
                 "CROSS JOIN threads ON threads.log_id = deltas.log_id "
-                f"WHERE threads.tenant = :k_tenant AND threads.namespace {within}"
+                "WHERE (asked.phrase IS NULL OR instr(deltas.search_text, asked.phrase) > 0) "
+                f"AND threads.tenant = :k_tenant AND threads.namespace {within}"
             )
             .bindparams(bindparam("k_tenant", type_=TENANT))
             .columns(column("term"), column("log_id", LogKey), column("seq", Integer))
@@ -296,9 +313,12 @@ class SQLiteTextIndexes(TextIndexes):
     def item_hits(self, below: bool) -> FromClause:
         return (
             text(
-                "SELECT terms.value AS term, store_items_search.rowid AS row_at "
-                "FROM json_each(:terms) AS terms CROSS JOIN store_items_search "
-                "ON store_items_search MATCH :scope || ' AND search_text : ' || terms.value"
+                f"{_ASKED} SELECT asked.query AS term, store_items_search.rowid AS row_at "  # noqa: S608
+                "FROM asked CROSS JOIN store_items_search "
+                "ON store_items_search MATCH :scope || ' AND search_text : ' || asked.query "
+                "WHERE asked.phrase IS NULL OR EXISTS (SELECT 1 FROM store_items "
+                "WHERE store_items.rowid = store_items_search.rowid "
+                "AND instr(store_items.search_text, asked.phrase) > 0)"
             )
             .columns(column("term"), column("row_at"))
             .cte("hits")
@@ -339,7 +359,7 @@ class SQLiteTextIndexes(TextIndexes):
         if index == "deltas_search":
             owner, present = "deltas", "search_text IS NOT NULL"
             query = f"'scope : \"' || {_LOG_SCOPE} || '\" AND search_text : ' || "
-            query += _phrase("deltas.search_text")
+            query += _first_words("deltas.search_text")
         else:
             owner, present = "checkpoints", "meta <> '{}' AND json_valid(meta)"
             query = _METADATA_TERMS
@@ -371,12 +391,13 @@ def _alternatives(field: FieldTerms) -> Iterator[str]:
     yield f'("{OTHERS}" NOT "{field.mark}")'
 
 
-def _phrase(column: str) -> str:
-    """Return the first words of a text as one phrase for FTS5."""
+def _first_words(column: str) -> str:
+    """Return the query of FTS5 for the first words of a text."""
     # rtrim() by all characters but the space cuts the last word off, of which there may be a part.
     start = f"substr({column}, 1, 200)"
     cut = f"rtrim({start}, replace({start}, ' ', ''))"
-    return f"'\"' || CASE WHEN length({column}) <= 200 THEN {column} ELSE {cut} END || '\"'"
+    words = f"CASE WHEN length({column}) <= 200 THEN {column} ELSE rtrim({cut}) END"
+    return f"'(\"' || replace({words}, ' ', '\" AND \"') || '\")'"
 
 
 def _unindexed_items() -> Executable:
@@ -385,7 +406,7 @@ def _unindexed_items() -> Executable:
     for name in ("search_text", "field_terms"):
         column_ = f"store_items.{name}"
         wanted += f" || CASE WHEN {column_} IS NULL THEN '' ELSE ' AND {name} : ' || "
-        wanted += f"{_phrase(column_)} END"
+        wanted += f"{_first_words(column_)} END"
     return (
         text(
             "SELECT store_items.key AS key FROM store_items "  # noqa: S608

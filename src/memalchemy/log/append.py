@@ -284,7 +284,8 @@ def append_checkpoint(
     if head is None:
         return None
     position = _position(head)
-    placed = dict(values) | {
+    placed = {
+        **values,
         "p_seq": position.seq,
         "p_previous_id": position.previous_id,
         "p_ordinal": head.last_ordinal,

@@ -144,7 +144,7 @@ CREATE UNIQUE INDEX uq_deltas_entry_key ON deltas (log_id, entry_key) WHERE entr
 
 CREATE INDEX ix_embeddings_tenant_namespace_change ON embeddings (tenant, namespace, change);
 
-CREATE VIRTUAL TABLE deltas_search USING fts5(search_text, scope, content='', columnsize=0, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'");
+CREATE VIRTUAL TABLE deltas_search USING fts5(search_text, scope, content='', columnsize=0, detail=column, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'");
 
 CREATE TRIGGER deltas_search_insert AFTER INSERT ON deltas WHEN new.search_text IS NOT NULL BEGIN INSERT INTO deltas_search(rowid, search_text, scope) SELECT new.rowid, new.search_text, 'x' || lower(hex(new.tenant)) WHERE new.search_text IS NOT NULL; END;
 
@@ -180,7 +180,7 @@ CREATE TRIGGER checkpoints_meta_update AFTER UPDATE OF meta ON checkpoints BEGIN
       ELSE type END)), ' ')
   FROM json_each(new.meta)) WHERE new.meta <> '{}'; END;
 
-CREATE VIRTUAL TABLE store_items_search USING fts5(search_text, field_terms, scope, content='', columnsize=0, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'");
+CREATE VIRTUAL TABLE store_items_search USING fts5(search_text, field_terms, scope, content='', columnsize=0, detail=column, tokenize="unicode61 remove_diacritics 0 categories 'L* N* Co Mn Mc'");
 
 CREATE TRIGGER store_items_search_insert AFTER INSERT ON store_items WHEN (new.search_text IS NOT NULL OR new.field_terms IS NOT NULL) BEGIN INSERT INTO store_items_search(rowid, search_text, field_terms, scope) SELECT new.rowid, new.search_text, new.field_terms, 'x' || lower(hex(new.tenant || char(31) || new.namespace)) WHERE (new.search_text IS NOT NULL OR new.field_terms IS NOT NULL); END;
 

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from sqlalchemy.pool import NullPool
 
 from memalchemy import migrate
 from memalchemy.database.aiosqlite_connection import AioSQLiteConnection
+from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.executors.base import Attempt, Executor
 from memalchemy.database.executors.sqlite_readers import Readers
 from memalchemy.database.executors.sqlite_writer import Writer, WriterLease
@@ -83,6 +85,8 @@ class SQLiteExecutor(Executor):
     ) -> T:
         if kind == "maintenance":
             return await self._run_alone(job)
+        if not is_program:
+            job = partial(_run_on_sqlalchemy, job)
         if kind in ("read", "read_transaction") and self._path is not None:
             with self._lock:
                 if self._readers is None:
@@ -295,6 +299,10 @@ class SQLiteExecutor(Executor):
         )
         event.listen(engine.sync_engine, "begin", _begin if read_only else _begin_immediate)
         return engine
+
+
+def _run_on_sqlalchemy(job: Callable[[Connection], T], direct: SQLiteDirectConnection) -> T:
+    return job(direct.connection)
 
 
 def _nothing() -> None: ...

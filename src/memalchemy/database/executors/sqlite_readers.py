@@ -20,7 +20,7 @@ from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.thread_future import Outcome, ThreadFuture, resolve
 
 T = TypeVar("T")
-Job = Callable[[Connection], Any]
+Job = Callable[[SQLiteDirectConnection], Any]
 QueuedJob = tuple[Job, ThreadFuture[Any]]
 
 READERS = 4
@@ -39,7 +39,7 @@ class Readers:
         self._readers: list[_Reader] = []
         self._free: list[_Reader] = []
 
-    def submit(self, job: Callable[[Connection], T]) -> asyncio.Future[T]:
+    def submit(self, job: Callable[[SQLiteDirectConnection], T]) -> asyncio.Future[T]:
         """Queue *job*, from a task; if its future is cancelled before its turn it never starts."""
         reply: ThreadFuture[T] = ThreadFuture()
         with self._lock:
@@ -63,11 +63,11 @@ class Readers:
         for reader in self._readers:
             reader.inbox.put(None)
 
-    def connect(self) -> Connection:
+    def connect(self) -> SQLiteDirectConnection:
         """Return a connection for the calling thread."""
-        connection = self._connect()
-        SQLiteDirectConnection(connection).register()
-        return connection
+        direct = SQLiteDirectConnection(self._connect())
+        direct.register()
+        return direct
 
     def next_for(self, reader: _Reader) -> QueuedJob | None:
         """Return the job that waits longest.
@@ -85,7 +85,7 @@ class _Reader:
     def __init__(self, readers: Readers) -> None:
         self.inbox: queue.SimpleQueue[QueuedJob | None] = queue.SimpleQueue()
         self._readers = readers
-        self._connection: Connection | None = None
+        self._direct: SQLiteDirectConnection | None = None
         self.thread = threading.Thread(target=self._run, name="memalchemy-reader", daemon=True)
         self.thread.start()
 
@@ -103,14 +103,14 @@ class _Reader:
                 done,
             )  # they may be the last to refer to the database, which ends this thread
             item = item or self.inbox.get()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection.engine.dispose()
+        if self._direct is not None:
+            self._direct.connection.close()
+            self._direct.connection.engine.dispose()
 
     def _outcome(self, job: Job, reply: ThreadFuture[Any]) -> Outcome:
         try:
-            if self._connection is None:
-                self._connection = self._readers.connect()
-            return reply, job(self._connection), None
+            if self._direct is None:
+                self._direct = self._readers.connect()
+            return reply, job(self._direct), None
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits
             return reply, None, error

@@ -28,7 +28,7 @@ from memalchemy.database.thread_future import ThreadFuture, resolve
 from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
 
 T = TypeVar("T")
-Job = Callable[[Connection], Any]
+Job = Callable[[SQLiteDirectConnection], Any]
 QueuedJob = tuple[Job, ThreadFuture[Any]]
 
 _CLOSE = object()
@@ -65,7 +65,7 @@ class Writer:
     """Runs jobs in the order of their arrival, several in one transaction.
 
     *connect* is called in the writer's thread on first use. The connection is in autocommit mode;
-    the writer sends BEGIN IMMEDIATE and COMMIT. With *is_the_database*, as in memory, the
+    the writer sends BEGIN IMMEDIATE and COMMIT on it. With *is_the_database*, as in memory, the
     connection is never closed before the end.
     """
 
@@ -76,12 +76,11 @@ class Writer:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._ending: threading.Thread | None = None
-        self._connection: Connection | None = None
-        self._raw: Any = None
+        self._direct: SQLiteDirectConnection | None = None
         self.batch_lock = threading.RLock()
         _writers.add(self)
 
-    def submit(self, job: Callable[[Connection], T]) -> asyncio.Future[T]:
+    def submit(self, job: Callable[[SQLiteDirectConnection], T]) -> asyncio.Future[T]:
         """Queue *job*, from a task. Its future is resolved after the commit; a job whose future is
         cancelled before its turn never starts.
         """
@@ -187,50 +186,49 @@ class Writer:
             else:
                 resolve([(reply, result, None)])
 
-    def _begin(self) -> Connection:
-        if self._connection is None:
-            self._connection = self._connect()
-            direct = SQLiteDirectConnection(self._connection)
-            direct.register()
-            self._raw = direct.raw
-        elif self._raw.in_transaction:
-            self._send("ROLLBACK")  # the last transaction failed, and so did its ROLLBACK
-        self._send("BEGIN IMMEDIATE")
-        return self._connection
+    def _begin(self) -> SQLiteDirectConnection:
+        if self._direct is None:
+            self._direct = SQLiteDirectConnection(self._connect())
+            self._direct.register()
+        elif self._direct.raw.in_transaction:
+            # The last transaction failed, and so did its ROLLBACK.
+            self._send(self._direct, "ROLLBACK")
+        self._send(self._direct, "BEGIN IMMEDIATE")
+        return self._direct
 
-    def _finish(self, connection: Connection, jobs: list[Job]) -> list[Any]:
+    def _finish(self, connection: SQLiteDirectConnection, jobs: list[Job]) -> list[Any]:
         try:
             results = [job(connection) for job in jobs]
-            self._send("COMMIT")
+            self._send(connection, "COMMIT")
         except BaseException:
-            self._roll_back()
+            self._roll_back(connection)
             raise
         return results
 
-    def _send(self, sql: str) -> None:
+    def _send(self, connection: SQLiteDirectConnection, sql: str) -> None:
         """Begin or end a transaction."""
+        if not statements_are_observed():
+            connection.raw.execute(sql)
+            return
         started = time.perf_counter()
-        self._raw.execute(sql)
-        if statements_are_observed():
-            seconds = time.perf_counter() - started
-            publish_statement(StatementEvent(sql, "sqlite", "sqlite3", seconds))
+        connection.raw.execute(sql)
+        publish_statement(StatementEvent(sql, "sqlite", "sqlite3", time.perf_counter() - started))
 
-    def _roll_back(self) -> None:
+    def _roll_back(self, connection: SQLiteDirectConnection) -> None:
         """Roll the transaction back, or close the connection if that fails."""
         try:
-            if self._raw.in_transaction:  # a full disk or a failed COMMIT may have rolled back
-                self._send("ROLLBACK")
+            if connection.raw.in_transaction:  # a full disk or a failed COMMIT may have rolled back
+                self._send(connection, "ROLLBACK")
         except sqlite3.Error:
-            if not self._is_the_database and self._connection is not None:
-                self._connection.invalidate()  # so that closing sends no ROLLBACK
+            if not self._is_the_database:
+                connection.connection.invalidate()  # so that closing sends no ROLLBACK
                 self._disconnect()
 
     def _disconnect(self) -> None:
-        if self._connection is not None:
-            engine = self._connection.engine
-            self._connection.close()
-            engine.dispose()
-            self._connection = None
+        if self._direct is not None:
+            connection, self._direct = self._direct.connection, None
+            connection.close()
+            connection.engine.dispose()
 
 
 # A child inherits SQLite's record of this process's locks: forked in the middle of a batch, it

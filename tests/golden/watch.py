@@ -64,8 +64,8 @@ class Watch:
         self._send = DirectConnection.execute
         watch, send = self, self._send
 
-        def execute(direct: DirectConnection, statement: Any, parameters: Any) -> Any:
-            answer = send(direct, statement, parameters)
+        async def execute(direct: DirectConnection, statement: Any, parameters: Any) -> Any:
+            answer = await send(direct, statement, parameters)
             if answer is not None:
                 compiled = direct._compiled.get(statement, direct.dialect)
                 assert compiled is not None
@@ -101,7 +101,10 @@ class Watch:
             if not sender.startswith(_DIRECT):
                 self.complaints.append(f"{sender} sends statements without a program: {sql}")
             return
-        author = _author(frame.f_locals["program"])
+        while frame is not None and "program" not in frame.f_locals:
+            frame = frame.f_back
+        # In a greenlet the program's frame is out of sight: the library's own ones come there.
+        author = "memalchemy" if frame is None else _author(frame.f_locals["program"])
         if not author.startswith("memalchemy"):
             return
         name = self._name(statement)

@@ -292,7 +292,7 @@ class Saver:
         """Return the row of a save without conditions, which may share a statement with others."""
         mode = "create" if draft.base_seq is None else "unchanged"
         return BatchedRow(
-            self._row(request, draft, words),
+            partial(self._row, request, draft, words),
             size=len(draft.stored.payload),
             family=mode,
             sequence=request.log,

@@ -146,8 +146,8 @@ class Backend:
         """Run *program*; see `Database.run`, which has checked what its intent says."""
         in_thread = connection is None and isinstance(self._executor, SQLiteExecutor)
 
-        def job(on: JobConnection) -> Any:
-            result = run_program(on, program(), self.translate, self._options, event)
+        async def job(on: JobConnection) -> Any:
+            result = await run_program(on, program(), self.translate, self._options, event)
             return decode.work(result) if decode is not None and in_thread else result
 
         if connection is not None:
@@ -155,11 +155,12 @@ class Backend:
         else:
             if not self._is_ready or self._pid != os.getpid():
                 await self.ready()
+            repeatable = intent.repeatable or not intent.writes or intent.kind == "maintenance"
+            alone = partial(self._retry, job, intent.kind, repeatable, is_program=True)
             if batch is not None and self._executor.batches_statements:
                 send = partial(self.run, intent=_BATCH)
-                return await self._batcher.write(batch(), event or Event("batch"), send)
-            repeatable = intent.repeatable or not intent.writes or intent.kind == "maintenance"
-            result = await self._retry(job, intent.kind, repeatable, is_program=True)
+                return await self._batcher.write(batch(), event or Event("batch"), send, alone)
+            result = await alone()
         if decode is None or in_thread:
             return result
         return await off_loop(decode.size(result), partial(decode.work, result))
@@ -215,7 +216,9 @@ class Backend:
             self._executor.may_create = True
         if statements_are_observed():
             job = partial(run_observed, job)
-        return await self._retry(job, "transaction" if write else "read", repeatable=True)
+        kind: Kind = "transaction" if write else "read"
+        result: T = await self._retry(job, kind, repeatable=True)
+        return result
 
     async def health(self) -> dict[str, Any]:
         found = await self.run_schema_job(
@@ -320,8 +323,8 @@ class Backend:
             await connection.invalidate()
 
     async def _retry(
-        self, job: Callable[[Any], T], kind: Kind, repeatable: bool, *, is_program: bool = False
-    ) -> T:
+        self, job: Callable[[Any], Any], kind: Kind, repeatable: bool, *, is_program: bool = False
+    ) -> Any:
         """Run *job*, again if its transaction was rolled back or its connection was lost.
 
         Where a lost connection leaves it unknown whether the job was committed, only a *repeatable*

@@ -9,8 +9,8 @@ from __future__ import annotations
 import abc
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 from sqlalchemy import Connection, Executable
 from sqlalchemy.exc import DBAPIError
@@ -19,6 +19,8 @@ from memalchemy.database.compiled import CompiledStatement, CompiledStatements
 from memalchemy.database.unreadable_rows import UnreadableRows, describe_driver_error
 from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
 from memalchemy.statements import Answer, Parameters
+
+T = TypeVar("T")
 
 _INFO_KEY = "memalchemy_direct"
 
@@ -56,7 +58,7 @@ class DirectConnection(abc.ABC):
         found: DirectConnection | None = connection.info.get(_INFO_KEY)
         return found
 
-    def execute(self, statement: Executable, parameters: Parameters) -> Answer | None:
+    async def execute(self, statement: Executable, parameters: Parameters) -> Answer | None:
         """Execute *statement*; ``None``, and nothing was done, if only SQLAlchemy itself can."""
         if type(parameters) is not dict and not isinstance(parameters, Mapping):
             return None
@@ -66,25 +68,25 @@ class DirectConnection(abc.ABC):
         values = compiled.values(parameters)
         try:
             if statements_are_observed():
-                return self._send_observed(compiled, values, statement)
-            return self._send(compiled, values)
+                return await self._send_observed(compiled, values, statement)
+            return await self._send(compiled, values)
         except (ArithmeticError, ValueError) as error:
             if self._binding_errors_are_ours:
                 raise
             what = describe_driver_error(error)
         raise UnreadableRows(what, [], {})
 
-    def sqlalchemy_connection(self) -> Connection:
-        """Return SQLAlchemy's connection, for statements that `execute` does not take."""
-        return self.connection
+    async def run_sync(self, job: Callable[[Connection], T]) -> T:
+        """Run *job* on SQLAlchemy's connection: for what `execute` does not take."""
+        return job(self.connection)
 
-    def _send_observed(
+    async def _send_observed(
         self, compiled: CompiledStatement, values: Sequence[Any], statement: Executable
     ) -> Answer:
         """Send a statement and publish its `StatementEvent`."""
         started, error = time.perf_counter(), None
         try:
-            return self._send(compiled, values)
+            return await self._send(compiled, values)
         except Exception as raised:
             error = type(raised).__name__
             raise
@@ -97,7 +99,7 @@ class DirectConnection(abc.ABC):
             )
 
     @abc.abstractmethod
-    def _send(self, compiled: CompiledStatement, values: Sequence[Any]) -> Answer: ...
+    async def _send(self, compiled: CompiledStatement, values: Sequence[Any]) -> Answer: ...
 
 
 _sqlite_statements = CompiledStatements()
@@ -112,7 +114,7 @@ class SQLiteDirectConnection(DirectConnection):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, _sqlite_statements)
 
-    def _send(self, compiled: CompiledStatement, values: Sequence[Any]) -> Answer:
+    async def _send(self, compiled: CompiledStatement, values: Sequence[Any]) -> Answer:
         cursor = self.raw.cursor()
         try:
             cursor.execute(compiled.sql, values)

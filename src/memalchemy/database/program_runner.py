@@ -1,14 +1,19 @@
-"""Run a program on a connection: the loop that sends its statements and hands it the answers."""
+"""Run a program on a connection: the loop that sends its statements and hands it the answers.
+
+The loop is a coroutine, for connections that are awaited. On the others nothing in it waits, and
+`synchronous` runs it to its end.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, Executable, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from memalchemy.database.compiled import execute_with_sqlalchemy
@@ -18,7 +23,7 @@ from memalchemy.database.unreadable_rows import UnreadableRows
 from memalchemy.dialects import original
 from memalchemy.errors import MemalchemyError
 from memalchemy.events import Event, StatementEvent, publish_statement
-from memalchemy.statements import Program
+from memalchemy.statements import Answer, Parameters, Program
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -30,7 +35,22 @@ Job = Callable[[Any], T]
 """A function of a `JobConnection` that can run again from the start."""
 
 
-def run_program(
+def synchronous(job: Callable[[Any], Coroutine[Any, Any, T]]) -> Job[T]:
+    """Return *job*, a coroutine function, as a function for connections that are not awaited."""
+
+    def run(connection: Any) -> T:
+        coroutine = job(connection)
+        try:
+            coroutine.send(None)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        raise AssertionError("a program was awaited on a connection that blocks")
+
+    return run
+
+
+async def run_program(
     connection: JobConnection,
     program: Program[T],
     translate: Translate,
@@ -55,10 +75,14 @@ def run_program(
             if counted is not None:
                 counted.round_trips += 1
             try:
-                answer = None if direct is None else direct.execute(statement, parameters)
+                answer = None if direct is None else await direct.execute(statement, parameters)
                 if answer is None:
-                    on = _sqlalchemy_connection(connection)
-                    answer = execute_with_sqlalchemy(on, statement, parameters, options)
+                    execute = partial(_execute, statement, parameters, options)
+                    answer = (
+                        await connection.run_sync(execute)
+                        if isinstance(connection, DirectConnection)
+                        else execute(connection)
+                    )
             except (SQLAlchemyError, OSError) as error:  # a TimeoutError is an OSError
                 ours = translate(error)
                 if ours is error:
@@ -77,10 +101,11 @@ def run_program(
         program.close()
 
 
-def _sqlalchemy_connection(connection: JobConnection) -> Connection:
-    found = connection if isinstance(connection, Connection) else connection.sqlalchemy_connection()
-    _check_not_lost(found)
-    return found
+def _execute(
+    statement: Executable, parameters: Parameters, options: dict[str, Any], connection: Connection
+) -> Answer:
+    _check_not_lost(connection)
+    return execute_with_sqlalchemy(connection, statement, parameters, options)
 
 
 def _check_not_lost(connection: Connection) -> None:

@@ -1,26 +1,27 @@
 """The executor for PostgreSQL through asyncpg: programs go to the driver without SQLAlchemy.
 
-Connections are those of SQLAlchemy's pool. A job runs in a greenlet of SQLAlchemy's, in which
-awaiting is a call; transactions of users, migrations and maintenance take SQLAlchemy's way.
+Connections are those of SQLAlchemy's pool. A program awaits its driver directly, and the connection
+stays checked out for the next one: SQLAlchemy's greenlet and its pool cost more than most programs.
+Transactions of users, migrations and maintenance take SQLAlchemy's way.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from asyncpg import InterfaceError, InternalClientError, PostgresError
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.util import await_only, greenlet_spawn
+from sqlalchemy.util import greenlet_spawn
 
 from memalchemy.database.compiled import CompiledStatement, CompiledStatements
 from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.database.driver_errors import RolledBack, translating
 from memalchemy.database.executors.base import Attempt
-from memalchemy.database.executors.sqlalchemy import SQLAlchemyExecutor
+from memalchemy.database.executors.sqlalchemy import LoopEngine, SQLAlchemyExecutor
 from memalchemy.database.intent import Kind
 from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
 from memalchemy.statements import Answer
@@ -29,6 +30,9 @@ T = TypeVar("T")
 
 _PREPARED = "memalchemy_prepared"
 """The key of `Connection.info` for the texts that were prepared on the connection."""
+
+KEPT_SECONDS = 1.0
+"""Seconds for which programs keep a connection out of the pool, which looks after its age."""
 
 
 class AsyncpgExecutor(SQLAlchemyExecutor):
@@ -41,46 +45,59 @@ class AsyncpgExecutor(SQLAlchemyExecutor):
         self._compiled = CompiledStatements(schema, statement_timeout)
 
     async def run(
-        self, job: Callable[[Any], T], kind: Kind, attempt: Attempt, *, is_program: bool
-    ) -> T:
+        self, job: Callable[[Any], Any], kind: Kind, attempt: Attempt, *, is_program: bool
+    ) -> Any:
         if not is_program or kind == "maintenance":
             return await super().run(job, kind, attempt, is_program=is_program)
-        loop_engine = self.engine()
-        loop_engine.busy += 1
+        engine = self.engine()
+        engine.busy += 1
         try:
-            return await greenlet_spawn(
-                self._run_in_greenlet, loop_engine.plain.sync_engine, job, kind, attempt
-            )
+            direct = engine.take_kept() or await self._check_out(engine)
+            return await self._run(direct, engine, job, kind, attempt)
         finally:
-            await loop_engine.give_back()
+            await engine.give_back()
 
-    def _run_in_greenlet(
-        self, engine: Engine, job: Callable[[Any], T], kind: Kind, attempt: Attempt
-    ) -> T:
+    async def _run(
+        self,
+        direct: AsyncpgConnection,
+        engine: LoopEngine,
+        job: Callable[[Any], Any],
+        kind: Kind,
+        attempt: Attempt,
+    ) -> Any:
         """Run *job* in a transaction if its kind asks for one, else each statement in its own.
 
         A job that is cancelled leaves a statement that may still run: its connection is closed.
         """
-        with translating(self._translate_connecting):
-            connection = _connect(engine)
         try:
-            direct = AsyncpgConnection(connection, self._compiled)
             if kind in ("transaction", "read_transaction"):
-                return direct.run_in_transaction(job, attempt)
-            result = job(direct)
-            direct.check_no_transaction()
-            return result
+                result = await direct.run_in_transaction(job, attempt)
+            else:
+                result = await job(direct)
+                direct.check_no_transaction()
         except Exception:
+            await greenlet_spawn(direct.connection.close)
             raise
         except BaseException as error:
-            connection.invalidate(error)
+            # Its end is waited for: what was cancelled is done now or never.
+            try:
+                await greenlet_spawn(direct.connection.invalidate, error)
+            finally:
+                direct.connection.close()
             raise
-        finally:
-            connection.close()
+        if not engine.keep(direct):
+            await greenlet_spawn(direct.connection.close)
+        return result
+
+    async def _check_out(self, engine: LoopEngine) -> AsyncpgConnection:
+        with translating(self._translate_connecting):
+            async with engine.asks_pool():
+                connection = await greenlet_spawn(_connect, engine.plain.sync_engine)
+        return AsyncpgConnection(connection, self._compiled)
 
 
 class AsyncpgConnection(DirectConnection):
-    """Executes statements on one connection of asyncpg's, in one greenlet.
+    """Executes statements on one connection of asyncpg's, in one task at a time.
 
     asyncpg prepares each text once per connection, and again where the schema has changed under it.
     """
@@ -89,46 +106,60 @@ class AsyncpgConnection(DirectConnection):
 
     def __init__(self, connection: Connection, compiled: CompiledStatements) -> None:
         super().__init__(connection, compiled)
+        self._kept_until = time.monotonic() + KEPT_SECONDS
         self._is_autocommit = False
         self._statement_timeout = compiled.statement_timeout
         self._prepared: set[str] = connection.info.setdefault(_PREPARED, set())
 
-    def sqlalchemy_connection(self) -> Connection:
+    @property
+    def may_be_kept(self) -> bool:
+        """False if the connection has to go back to the pool before the next program."""
+        is_old = time.monotonic() > self._kept_until
+        return not (is_old or self._is_autocommit or self.raw.is_closed())
+
+    def give_back(self) -> None:
+        """Return the connection, on which nothing has been begun, to the pool."""
+        self.connection.close()
+
+    async def run_sync(self, job: Callable[[Connection], T]) -> T:
         if not self._is_autocommit:
             # SQLAlchemy must not begin one: there is none, or it is ours.
             self.connection.execution_options(isolation_level="AUTOCOMMIT")
             self._is_autocommit = True
-        return self.connection
+        result: T = await greenlet_spawn(job, self.connection)
+        return result
 
-    def run_in_transaction(self, job: Callable[[AsyncpgConnection], T], attempt: Attempt) -> T:
+    async def run_in_transaction(
+        self, job: Callable[[AsyncpgConnection], Awaitable[T]], attempt: Attempt
+    ) -> T:
         """Run *job* in a transaction of its own."""
-        self._begin()
+        await self._begin()
         try:
-            result = job(self)
+            result = await job(self)
             attempt.commit_sent = True
-            self._control("COMMIT")
+            await self._control("COMMIT")
         except Exception:
             if not self.raw.is_closed() and self.raw.is_in_transaction():
-                self._roll_back()
+                await self._roll_back()
             raise
         return result
 
-    def _send(self, compiled: CompiledStatement, values: Sequence[Any]) -> Answer:
+    async def _send(self, compiled: CompiledStatement, values: Sequence[Any]) -> Answer:
         if compiled.width:
             answer = self.raw.fetch(compiled.sql, *values, timeout=self._timeout(compiled.sql))
-            rows = compiled.rows(self._wait(compiled.sql, answer))
+            rows = compiled.rows(await self._translated(compiled.sql, answer))
             return Answer(rows, len(rows))
         answer = self.raw.execute(compiled.sql, *values, timeout=self._timeout(compiled.sql))
-        status = self._wait(compiled.sql, answer)
+        status = await self._translated(compiled.sql, answer)
         number = status.rpartition(" ")[2]
         return Answer((), int(number) if number.isdecimal() else -1)
 
-    def _begin(self) -> None:
+    async def _begin(self) -> None:
         try:
-            self._control("BEGIN")
+            await self._control("BEGIN")
         except Exception as error:
             if not isinstance(error.__cause__, PostgresError):
-                self._drop(error)  # the server may begin it yet, after a timeout for instance
+                self.drop(error)  # the server may begin it yet, after a timeout for instance
             raise
 
     def check_no_transaction(self) -> None:
@@ -140,7 +171,7 @@ class AsyncpgConnection(DirectConnection):
         """
         if not self.raw.is_closed() and self.raw.is_in_transaction():
             error = RolledBack("the connection was in somebody else's transaction")
-            self._drop(error)
+            self.drop(error)
             raise error
 
     def _timeout(self, sql: str) -> float | None:
@@ -153,38 +184,40 @@ class AsyncpgConnection(DirectConnection):
         self._prepared.add(sql)
         return 2 * self._statement_timeout
 
-    def _control(self, sql: str) -> None:
+    async def _control(self, sql: str) -> None:
         """Begin or end the transaction."""
         started = time.perf_counter()
-        self._wait(sql, self.raw.execute(sql))
+        await self._translated(sql, self.raw.execute(sql))
         if statements_are_observed():
             seconds = time.perf_counter() - started
             publish_statement(StatementEvent(sql, self.dialect.name, self.driver, seconds))
 
-    def _roll_back(self) -> None:
+    async def _roll_back(self) -> None:
         try:
-            self._control("ROLLBACK")
+            await self._control("ROLLBACK")
         except (DBAPIError, RolledBack) as error:
-            self._drop(error)  # or the pool would hand it out with its transaction
+            self.drop(error)  # or the pool would hand it out with its transaction
 
-    def _drop(self, error: BaseException) -> None:
+    def drop(self, error: BaseException) -> None:
         """Terminate the connection; closing it would wait for the answer to a running statement."""
         self.raw.terminate()
         self.connection.invalidate(error)
+        self.connection.close()
 
-    def _wait(self, sql: str, answer: Coroutine[Any, Any, Any]) -> Any:
+    async def _translated(self, sql: str, answer: Coroutine[Any, Any, T]) -> T:
+        """Await *answer*; raise SQLAlchemy's error for asyncpg's."""
         try:
-            return await_only(answer)
+            return await answer
         except (PostgresError, InterfaceError, InternalClientError, OSError) as error:
             # asyncpg raises InternalClientError if the server has said that it ends the connection.
             lost = self.raw.is_closed() or isinstance(error, InternalClientError)
             if not lost and "another operation is in progress" in str(error):
                 # A task still uses this connection after returning it: asyncpg has sent nothing.
                 refused = RolledBack("the connection was in use by somebody else")
-                self._drop(refused)
+                self.drop(refused)
                 raise refused from error
             if lost:
-                self._invalidate_pool()
+                await self._invalidate_pool()
             raise DBAPIError.instance(
                 sql,
                 None,
@@ -195,7 +228,7 @@ class AsyncpgConnection(DirectConnection):
                 dialect=self.dialect,
             ) from error
 
-    def _invalidate_pool(self) -> None:
+    async def _invalidate_pool(self) -> None:
         """Replace this connection, and each of the pool when it is asked for the next time.
 
         The others were most likely lost with this one. SQLAlchemy does that, and leaves those alone
@@ -203,7 +236,7 @@ class AsyncpgConnection(DirectConnection):
         """
         self.raw.terminate()
         with suppress(DBAPIError):
-            self.sqlalchemy_connection().exec_driver_sql("SELECT 1")
+            await self.run_sync(lambda connection: connection.exec_driver_sql("SELECT 1"))
 
 
 def _connect(engine: Engine) -> Connection:

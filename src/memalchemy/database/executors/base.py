@@ -37,11 +37,12 @@ class Executor(abc.ABC):
 
     @abc.abstractmethod
     async def run(
-        self, job: Callable[[Any], T], kind: Kind, attempt: Attempt, *, is_program: bool
-    ) -> T:
+        self, job: Callable[[Any], Any], kind: Kind, attempt: Attempt, *, is_program: bool
+    ) -> Any:
         """Run *job* once, as its *kind* asks, and return its result.
 
-        With *is_program* its connection may be a `DirectConnection`, else it is SQLAlchemy's.
+        With *is_program* it is a coroutine function, and its connection may be a
+        `DirectConnection`; else its connection is SQLAlchemy's.
         A job whose caller is cancelled is done whole or not at all.
         """
 

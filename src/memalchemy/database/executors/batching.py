@@ -1,15 +1,15 @@
 """Group commit for servers: rows that wait at the same moment share one statement.
 
-While a statement is on its way, the rows that come meanwhile gather behind it and make the next. So
-a lone row waits for nobody, and many cost one round trip and one commit. SQLite's writer does the
-same with transactions.
+While statements are on their way, the rows that come meanwhile gather behind them and make the
+next. So a lone row waits for nobody, its own program writes it, and many cost one round trip and
+one commit. SQLite's writer does the same with transactions.
 """
 
 from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -35,7 +35,7 @@ class BatchedRow(Generic[T]):
     """A row to be written, alone or in one statement with others.
 
     Attributes:
-        binds: the values of the row.
+        binds: returns the values of the row.
         size: the bytes of its payload.
         family: rows share a statement with those of the same family only.
         sequence: rows of the same sequence are written in the order in which they came.
@@ -43,7 +43,7 @@ class BatchedRow(Generic[T]):
         program: makes the program that writes several rows, with a result for each.
     """
 
-    binds: Mapping[str, Any]
+    binds: Callable[[], Mapping[str, Any]]
     size: int
     family: Hashable
     sequence: Hashable
@@ -83,24 +83,27 @@ class Batcher:
         self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue]
         self._queues = weakref.WeakKeyDictionary()
 
-    async def write(self, row: BatchedRow[T], event: Event, send: Send) -> T:
+    async def write(
+        self, row: BatchedRow[T], event: Event, send: Send, alone: Callable[[], Awaitable[T]]
+    ) -> T:
         """Write *row*, with others if others wait; return its own result.
 
-        *send* runs the program of the batch of which this is the first row.
+        *send* runs the program of the batch of which this is the first row, *alone* the program
+        that writes this row only.
 
         A caller that is cancelled leaves a row that is written or not, and is told when that is
         decided: nothing is written later. The caller has checked what the row may do, each row on
         its own: a batch has rows of several tenants, keys and views of the database.
         """
         loop = asyncio.get_running_loop()
-        queue = self._queues.setdefault(loop, _Queue())
+        queue = self._queues.get(loop)
+        if queue is None:
+            queue = self._queues[loop] = _Queue()
+        if queue.running < LANES and not queue.waiting and row.sequence not in queue.busy:
+            return await self._write_alone(row, queue, alone)
         mine = _Waiting(row, event, send, loop.create_future())
         queue.waiting.append(mine)
-        if queue.running < LANES:
-            queue.running += 1
-            lane = loop.create_task(self._run_lane(queue))
-            queue.lanes.add(lane)
-            lane.add_done_callback(queue.lanes.discard)
+        self._start_lane(queue)
         try:
             result: T = await mine.future
         except asyncio.CancelledError:
@@ -108,6 +111,28 @@ class Batcher:
                 await asyncio.wait([mine.sending])
             raise
         return result
+
+    async def _write_alone(
+        self, row: BatchedRow[T], queue: _Queue, alone: Callable[[], Awaitable[T]]
+    ) -> T:
+        """Write *row* as its caller, in the place of a lane."""
+        queue.running += 1
+        queue.busy.add(row.sequence)
+        try:
+            return await alone()
+        finally:
+            queue.busy.discard(row.sequence)
+            queue.running -= 1
+            if queue.waiting:
+                self._start_lane(queue)
+
+    def _start_lane(self, queue: _Queue) -> None:
+        """Start a lane for what waits, unless enough of them run."""
+        if queue.running < LANES:
+            queue.running += 1
+            lane = asyncio.get_running_loop().create_task(self._run_lane(queue))
+            queue.lanes.add(lane)
+            lane.add_done_callback(queue.lanes.discard)
 
     async def _run_lane(self, queue: _Queue) -> None:
         """Send batches until nothing is left that could go now."""
@@ -158,7 +183,7 @@ class Batcher:
 
     async def _send(self, batch: list[_Waiting]) -> list[Any]:
         event = Event("batch")
-        rows = [waiting.row.binds for waiting in batch]
+        rows = [waiting.row.binds() for waiting in batch]
         try:
             results: list[Any] = await batch[0].send(lambda: batch[0].row.program(rows), event)
             return results

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from memalchemy.database.aiosqlite_connection import AioSQLiteConnection
 from memalchemy.database.connection_lock import ConnectionLock, connection_of
+from memalchemy.database.program_runner import synchronous
 from memalchemy.dialects import Dialect, dialect_of
 
 T = TypeVar("T")
@@ -32,14 +33,14 @@ HostConnection = AsyncConnection | AsyncSession | ThreadBound
 async def run_on_host(
     dialect: Dialect,
     connection: HostConnection,
-    job: Callable[[Any], T],
+    job: Callable[[Any], Any],
     *,
     is_program: bool = False,
-) -> T:
+) -> Any:
     """Run *job* on a connection of the host's, part of whatever transaction it is in.
 
-    With *is_program* its connection may be a `DirectConnection`. Tasks that share a connection take
-    turns.
+    With *is_program* it is a coroutine function, and its connection may be a `DirectConnection`.
+    Tasks that share a connection take turns.
 
     Raises:
         MemalchemyError: its transaction has ended; nothing was done.
@@ -53,6 +54,8 @@ async def run_on_host(
     if connection.dialect.name != dialect.sqlalchemy_name:
         theirs = dialect_of(connection)
         raise ValueError(f"connection= is of a {theirs} database, this one is {dialect}")
+    if is_program:
+        job = synchronous(job)
     if isinstance(connection, ThreadBound) or connection.sync_connection is None:
         return await connection.run_sync(job)
     lock = ConnectionLock.of(connection)

@@ -10,20 +10,26 @@ import asyncio
 import os
 import weakref
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+)
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy.util import greenlet_spawn
 
 from memalchemy.database.connection_lock import SoleConnection, guard
 from memalchemy.database.driver_errors import RolledBack, Translate, translating
 from memalchemy.database.engine_options import engine_options
 from memalchemy.database.executors.base import Attempt, Executor
 from memalchemy.database.intent import Kind
+from memalchemy.database.program_runner import synchronous
 from memalchemy.dialects import Dialect, Target
 from memalchemy.errors import CapabilityMissing
 
@@ -46,13 +52,20 @@ class LoopEngine:
     """
     sole: SoleConnection | None
     """For an engine of the host's with one connection for all, such as SQLite's in memory."""
+    kept: list[Any] = field(default_factory=list)
+    """Connections that are out of the pool, and in no use; see `executors.asyncpg`."""
+    keeps: int = 0
+    """The most of these."""
     busy: int = 0
     """Connections in use, or asked for."""
+    asking: int = 0
+    """Tasks that ask the pool for a connection, and may be waiting for one."""
     is_closed: bool = False
 
     async def close(self) -> None:
         """Close the connections; those in use when they are given back."""
         self.is_closed = True
+        await self.give_up_kept()
         if not self.busy:
             await self.plain.dispose()
 
@@ -61,6 +74,39 @@ class LoopEngine:
         self.busy -= 1
         if self.is_closed and not self.busy:
             await self.plain.dispose()
+
+    @asynccontextmanager
+    async def asks_pool(self) -> AsyncIterator[None]:
+        """Return a block that asks the pool for a connection: nobody keeps one meanwhile."""
+        self.asking += 1
+        try:
+            await self.give_up_kept()
+            yield
+        finally:
+            self.asking -= 1
+
+    def take_kept(self) -> Any:
+        """Return the connection that was kept last; ``None`` if there is none to use."""
+        return self.kept.pop() if self.kept and self.kept[-1].may_be_kept else None
+
+    def keep(self, connection: Any) -> bool:
+        """Keep *connection* for the next program, unless the pool needs it."""
+        if self.is_closed or self.asking or len(self.kept) >= self.keeps:
+            return False
+        if not connection.may_be_kept:
+            return False
+        self.kept.append(connection)
+        return True
+
+    async def give_up_kept(self) -> None:
+        """Return all kept connections to the pool."""
+        while self.kept:
+            await greenlet_spawn(self.kept.pop().give_back)
+
+    def __del__(self) -> None:
+        # Or SQLAlchemy would warn of connections that were never returned.
+        while self.kept:
+            self.kept.pop().give_back()
 
 
 class SQLAlchemyExecutor(Executor):
@@ -98,8 +144,10 @@ class SQLAlchemyExecutor(Executor):
         self.batches_statements = dialect.groups_saves
 
     async def run(
-        self, job: Callable[[Any], T], kind: Kind, attempt: Attempt, *, is_program: bool
-    ) -> T:
+        self, job: Callable[[Any], Any], kind: Kind, attempt: Attempt, *, is_program: bool
+    ) -> Any:
+        if is_program:
+            job = synchronous(job)
         if kind in ("transaction", "read_transaction"):
             return await self._run_in_transaction(job, attempt)
         if kind == "maintenance":
@@ -141,7 +189,8 @@ class SQLAlchemyExecutor(Executor):
                 self._engines.pop(other).plain.sync_engine.dispose(close=False)
 
     def checked_out(self) -> int:
-        return int(getattr(self.engine().plain.pool, "checkedout", lambda: 0)())
+        engine = self.engine()
+        return int(getattr(engine.plain.pool, "checkedout", lambda: 0)()) - len(engine.kept)
 
     def engine(self) -> LoopEngine:
         """Return the engine of the running loop."""
@@ -162,6 +211,7 @@ class SQLAlchemyExecutor(Executor):
                 engine,
                 None if awaits else engine.execution_options(**_AUTOCOMMIT),
                 SoleConnection() if isinstance(engine.pool, StaticPool) else None,
+                keeps=engine.pool.size() if isinstance(engine.pool, QueuePool) else 0,
             )
         return made
 
@@ -242,7 +292,8 @@ class SQLAlchemyExecutor(Executor):
             if loop_engine.sole is not None:
                 await stack.enter_async_context(loop_engine.sole.turn())
             with translating(self._translate_connecting):
-                connection = await stack.enter_async_context(engine.connect())
+                async with loop_engine.asks_pool():
+                    connection = await stack.enter_async_context(engine.connect())
             if loop_engine.sole is not None:
                 loop_engine.sole.check_free(connection, self._dialect)
             if autocommit and loop_engine.autocommit is None:

@@ -27,6 +27,7 @@ from memalchemy.database.executors.base import Attempt, Executor
 from memalchemy.database.executors.sqlite_readers import Readers
 from memalchemy.database.executors.sqlite_writer import Writer, WriterLease
 from memalchemy.database.intent import Kind
+from memalchemy.database.program_runner import synchronous
 from memalchemy.database.sqlite_backup import Progress, back_up
 from memalchemy.database.sqlite_connections import (
     MemoryConnection,
@@ -81,8 +82,10 @@ class SQLiteExecutor(Executor):
         self.writer = Writer(self._connect_writer, is_the_database=path is None)
 
     async def run(
-        self, job: Callable[[Any], T], kind: Kind, attempt: Attempt, *, is_program: bool
-    ) -> T:
+        self, job: Callable[[Any], Any], kind: Kind, attempt: Attempt, *, is_program: bool
+    ) -> Any:
+        if is_program:
+            job = synchronous(job)
         if kind == "maintenance":
             return await self._run_alone(job)
         if not is_program:

@@ -11,6 +11,7 @@ import sys
 from types import FrameType, GeneratorType
 from typing import Any
 
+from greenlet import getcurrent
 from sqlalchemy import Engine, event
 
 from golden import normalised, text_of
@@ -101,10 +102,7 @@ class Watch:
             if not sender.startswith(_DIRECT):
                 self.complaints.append(f"{sender} sends statements without a program: {sql}")
             return
-        while frame is not None and "program" not in frame.f_locals:
-            frame = frame.f_back
-        # In a greenlet the program's frame is out of sight: the library's own ones come there.
-        author = "memalchemy" if frame is None else _author(frame.f_locals["program"])
+        author = _author(_program_run_by(frame))
         if not author.startswith("memalchemy"):
             return
         name = self._name(statement)
@@ -151,6 +149,21 @@ def _sender() -> FrameType | None:
             return frame if module.startswith("memalchemy") else None
         frame = frame.f_back
     return None
+
+
+def _program_run_by(frame: FrameType) -> GeneratorType[Any, Any, Any]:
+    """The program that the runner runs whose frame this is, or that called it in a greenlet."""
+    at: FrameType | None = frame
+    running = getcurrent()
+    while True:
+        while at is not None:
+            if "program" in at.f_locals:
+                program: GeneratorType[Any, Any, Any] = at.f_locals["program"]
+                return program
+            at = at.f_back
+        running = running.parent
+        assert running is not None, "the runner runs no program"
+        at = running.gr_frame
 
 
 def _author(program: GeneratorType[Any, Any, Any]) -> str:

@@ -36,7 +36,8 @@ MAX_EDITS = 64
 """Edits of one value, at most; the last one replaces all that is left."""
 
 _CHUNK = 64 * 1024
-_FIRST_STEP = 64
+_NEAR = 64
+"""Bytes that are compared as one integer, which is faster than to look for the first difference."""
 
 _SHORT = 64
 """Bytes below which a value is stored as a whole."""
@@ -52,6 +53,7 @@ _SMALL_DIFFERENCES: list[tuple[int, int]] = [
     *((2, 1), (3, 1), (3, 2), (5, 3)),
 ]
 """Bytes dropped and added where a length in MessagePack changes: in place, or to another width."""
+_WINDOW = _LOOK_AHEAD + max(map(max, _SMALL_DIFFERENCES))
 
 
 class Edit(NamedTuple):
@@ -310,15 +312,16 @@ def edits(old: bytes, new: bytes) -> list[Edit]:
 def _small_difference(old: bytes, a: int, new: bytes, b: int) -> tuple[int, int] | None:
     """Return the bytes to drop and to add after which the most bytes are equal, if any are."""
     best, longest = None, 0
+    before, after = old[a : a + _WINDOW], new[b : b + _WINDOW]
     for drop, add in _SMALL_DIFFERENCES:
-        left = old[a + drop : a + drop + _LOOK_AHEAD]
-        right = new[b + add : b + add + _LOOK_AHEAD]
-        if left[:_MIN_EQUAL] != right[:_MIN_EQUAL]:
-            size = min(len(left), len(right))
-            if not _MIN_EQUAL_AT_END <= size < _MIN_EQUAL or left[:size] != right[:size]:
+        start = after[add : add + _MIN_EQUAL]
+        if len(start) < _MIN_EQUAL or len(before) < drop + _MIN_EQUAL:
+            size = min(len(before) - drop, len(start))
+            if size < _MIN_EQUAL_AT_END or not before.startswith(start[:size], drop):
                 continue
-        elif len(left) < _MIN_EQUAL_AT_END:
+        elif not before.startswith(start, drop):
             continue
+        left, right = before[drop : drop + _LOOK_AHEAD], after[add : add + _LOOK_AHEAD]
         if (equal := common_prefix(left, 0, right, 0)) == _LOOK_AHEAD:
             return drop, add
         if equal > longest:
@@ -329,32 +332,50 @@ def _small_difference(old: bytes, a: int, new: bytes, b: int) -> tuple[int, int]
 def common_prefix(old: bytes, a: int, new: bytes, b: int) -> int:
     """Return how many bytes are equal from *a* and *b* on."""
     end = min(len(old) - a, len(new) - b)
+    near = min(end, _NEAR)
+    if differing := _xor(old[a : a + near], new[b : b + near]):
+        return near - (differing.bit_length() + 7) // 8
     view = memoryview(new)[b : b + end]
-    if old.startswith(view, a):  # most values grow at their end
+    if near == end or old.startswith(view, a):  # most values grow at their end
         return end
-    low, step = 0, _FIRST_STEP
+    low, step = near, 2 * _NEAR
     while old.startswith(view[low : low + step], a + low):
         low, step = low + step, step * 2
     high = min(low + step, end)
-    while low < high:
-        middle = (low + high + 1) // 2
+    while high - low > _NEAR:
+        middle = (low + high) // 2
         if old.startswith(view[low:middle], a + low):
             low = middle
         else:
-            high = middle - 1
-    return low
+            high = middle
+    differing = _xor(old[a + low : a + high], view[low:high])
+    return high - (differing.bit_length() + 7) // 8
 
 
 def _common_suffix(old: bytes, new: bytes, room: int) -> int:
     """Return how many of the last *room* bytes are equal."""
+    near = min(room, _NEAR)
+    if differing := _xor(old[len(old) - near :], new[len(new) - near :]):
+        return _equal_at_end(differing)
     view = memoryview(new)[len(new) - room :]
-    if old.endswith(view):
+    if near == room or old.endswith(view):
         return room
-    low, high = 0, room - 1
-    while low < high:
-        middle = (low + high + 1) // 2
+    low, high = near, room
+    while high - low > _NEAR:
+        middle = (low + high) // 2
         if old.endswith(view[room - middle : room - low], 0, len(old) - low):
             low = middle
         else:
-            high = middle - 1
-    return low
+            high = middle
+    differing = _xor(old[len(old) - high : len(old) - low], view[room - high : room - low])
+    return low + _equal_at_end(differing)
+
+
+def _xor(left: bytes, right: bytes | memoryview) -> int:
+    """Compare bytes of the same number: the first are the highest of the result."""
+    return int.from_bytes(left, "big") ^ int.from_bytes(right, "big")
+
+
+def _equal_at_end(differing: int) -> int:
+    """Return how many bytes are equal behind the last that differ."""
+    return ((differing & -differing).bit_length() - 1) // 8

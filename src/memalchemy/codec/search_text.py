@@ -33,7 +33,8 @@ MAX_TOKEN = 100
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 _BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
-_ASCII_TOKEN = re.compile("[A-Za-z0-9]+")
+_ASCII_WORDS = bytes(code if bytes([code]).isalnum() else ord(" ") for code in range(256))
+"""Translation table that leaves letters, digits and spaces. To split is twice as fast as to match."""
 _VOICING_MARKS = "\u3099\u309a"
 
 
@@ -71,7 +72,7 @@ def search_text(texts: Iterable[str]) -> str | None:
 def tokens(text: str) -> list[str]:
     """Return the tokens of *text*, in order: words, numbers, and single CJK characters."""
     if text.isascii():
-        found: list[str] = _ASCII_TOKEN.findall(text)
+        found = text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
     else:
         folded = _fold(text)
         if folded.isascii():
@@ -80,7 +81,7 @@ def tokens(text: str) -> list[str]:
             token if token.isascii() else token.casefold()
             for token in _token_pattern().findall(folded)
         ]
-    if found and len(max(found, key=len)) > MAX_TOKEN:
+    if found and max(map(len, found)) > MAX_TOKEN:
         return [token for token in found if len(token) <= MAX_TOKEN]
     return found
 
@@ -215,7 +216,7 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
                     yield from _texts(text)
             continue
         value = ormsgpack.unpackb(encoded.removeprefix(TAGGED)) if tagged else state[key]
-        if type(value) in (int, float, bool):
+        if not _may_hold_text(value):
             continue
         found: Iterable[Any] = [value]
         if parent is not None and old is not None:
@@ -227,6 +228,17 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
             found = _parts_touching(value, encoded, 0, len(encoded), list(added(changes)))
         for part in found:
             yield from _tagged_texts(part) if tagged else _texts(part)
+
+
+def _may_hold_text(value: Any) -> bool:
+    """Return false for a number, and for a container of nothing but numbers."""
+    if type(value) in (list, dict):
+        inner = value.values() if type(value) is dict else value
+        return not _NUMBERS.issuperset(map(type, inner))
+    return type(value) not in _NUMBERS
+
+
+_NUMBERS = frozenset({int, float, bool, type(None)})
 
 
 def texts_in(value: Any) -> Iterator[str]:

@@ -115,8 +115,8 @@ def encode_plain(
     """Encode the values that take the plain form: the fast half of `encode_state`.
 
     Args:
-        known: returns whether the encoding of a key's value is known to hold nothing binary, for
-            example because it differs little from an earlier one. Looking at every object takes
+        known: returns whether the encoding of a key's long value is known to hold nothing binary,
+            for example because it differs little from an earlier one. Looking at every object takes
             twice as long as encoding them.
 
     Returns:
@@ -134,7 +134,8 @@ def encode_plain(
         except TypeError:
             encoded = b""
         kinds: frozenset[type] = frozenset()
-        if encoded and not (known is not None and known(key, encoded)) and may_be_binary(encoded):
+        is_known = known is not None and len(encoded) >= _SHORT and known(key, encoded)
+        if encoded and not is_known and may_be_binary(encoded):
             kinds = _binary_kinds(value)
         if encoded and kinds <= {bytes}:
             parts[key] = encoded

@@ -34,7 +34,7 @@ MAX_TOKEN = 100
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 _BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
 _ASCII_WORDS = bytes(code if bytes([code]).isalnum() else ord(" ") for code in range(256))
-"""Translation table that leaves letters, digits and spaces. To split is twice as fast as to match."""
+"""Translation table: what is no letter or digit becomes a space. Twice as fast as a match."""
 _VOICING_MARKS = "\u3099\u309a"
 
 

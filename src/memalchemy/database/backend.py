@@ -34,7 +34,6 @@ from memalchemy.database.executors.sqlite import SQLiteExecutor
 from memalchemy.database.intent import Intent, Kind
 from memalchemy.database.program_runner import (
     Decode,
-    JobConnection,
     off_loop,
     run_observed,
     run_program,
@@ -145,11 +144,14 @@ class Backend:
     ) -> Any:
         """Run *program*; see `Database.run`, which has checked what its intent says."""
         in_thread = connection is None and isinstance(self._executor, SQLiteExecutor)
-
-        async def job(on: JobConnection) -> Any:
-            result = await run_program(on, program(), self.translate, self._options, event)
-            return decode.work(result) if decode is not None and in_thread else result
-
+        job = partial(
+            run_program,
+            make=program,
+            translate=self.translate,
+            options=self._options,
+            counted=event,
+            decode=decode.work if decode is not None and in_thread else None,
+        )
         if connection is not None:
             result = await run_on_host(self.dialect, connection, job, is_program=True)
         else:

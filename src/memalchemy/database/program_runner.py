@@ -52,14 +52,17 @@ def synchronous(job: Callable[[Any], Coroutine[Any, Any, T]]) -> Job[T]:
 
 async def run_program(
     connection: JobConnection,
-    program: Program[T],
+    *,
+    make: Callable[[], Program[Any]],
     translate: Translate,
     options: dict[str, Any],
     counted: Event | None = None,
-) -> T:
-    """Run *program* to its end and return its result; count its round trips in *counted*.
+    decode: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Run the program that *make* returns, to its end; return its result, or what *decode* makes.
 
-    A statement's failure is thrown into the program as an error of memalchemy's.
+    A statement's failure is thrown into the program as an error of memalchemy's. The round trips
+    are counted in *counted*.
 
     Raises:
         MemalchemyError: the connection was lost before the program's end.
@@ -69,6 +72,7 @@ async def run_program(
     else:
         _check_not_lost(connection)
         direct = DirectConnection.registered_for(connection)
+    program = make()
     try:
         statement, parameters = next(program)
         while True:
@@ -95,10 +99,10 @@ async def run_program(
                 continue
             statement, parameters = program.send(answer)
     except StopIteration as end:
-        result_value: T = end.value
-        return result_value
+        result = end.value
     finally:
         program.close()
+    return result if decode is None else decode(result)
 
 
 def _execute(

@@ -174,6 +174,21 @@ def test_search_text_ends_at_its_limit_with_a_whole_token() -> None:
     assert set(stored.split(" ")) == {"abcdefghi"}
 
 
+@given(st.lists(texts, max_size=8), st.integers(1, 120), st.integers(1, 60))
+def test_texts_that_are_split_together_give_the_words_of_each_and_are_cut_between_words(
+    several: list[str], room: int, together: int
+) -> None:
+    words = [word for text in several for word in tokens(text)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search_text_module, "MAX_TEXT", room)
+        patch.setattr(search_text_module, "_TOGETHER", together)
+        found = (search_text(several) or "").split()
+
+    assert found == words[: len(found)]
+    if len(found) < len(words):
+        assert len(" ".join(words[: len(found) + 1])) >= room
+
+
 def test_long_runs_without_a_break_are_not_indexed() -> None:
     assert search_text(["x" * 101, "é" * 101]) is None
     assert search_text(["x" * 100]) == "x" * 100

@@ -390,12 +390,17 @@ def _batches(items: Sequence[Written]) -> Iterator[Sequence[Written]]:
 
 
 def _put_as_arrays(dialect: Dialect, items: Sequence[Row]) -> Program[dict[Place, int]]:
+    rows = yield put_items(dialect), batch_binds(dialect, items)
+    return {(row.namespace, row.key): int(row.version) for row in rows}
+
+
+def batch_binds(dialect: Dialect, items: Sequence[Row]) -> dict[str, Any]:
+    """Return the binds of `put_items` for items of one tenant and time."""
     types = _row_values()
     spelt = {name: f"{'k' if name in ITEM_KEY else 'p'}_{name}" for name in types}
     lists = {name: [row[key] for row in items] for name, key in spelt.items()}
     shared = {name: items[0][name] for name in ("k_tenant", "p_codec", "p_updated_at", "p_now")}
-    rows = yield put_items(dialect), shared | dialect.statements.array_binds("i", types, lists)
-    return {(row.namespace, row.key): int(row.version) for row in rows}
+    return shared | dialect.statements.array_binds("i", types, lists)
 
 
 def _replace_all(

@@ -33,7 +33,8 @@ MAX_TOKEN = 100
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 _BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
-_ASCII_TOKEN = re.compile("[A-Za-z0-9]+")
+_ASCII_WORDS = "".join(chr(c) if chr(c).isalnum() else " " for c in range(128))
+"""A table for `str.translate` that leaves letters and digits of ASCII, with spaces between."""
 _VOICING_MARKS = "\u3099\u309a"
 
 
@@ -71,7 +72,7 @@ def search_text(texts: Iterable[str]) -> str | None:
 def tokens(text: str) -> list[str]:
     """Return the tokens of *text*, in order: words, numbers, and single CJK characters."""
     if text.isascii():
-        found: list[str] = _ASCII_TOKEN.findall(text)
+        found = text.translate(_ASCII_WORDS).split()
     else:
         folded = _fold(text)
         if folded.isascii():
@@ -80,7 +81,7 @@ def tokens(text: str) -> list[str]:
             token if token.isascii() else token.casefold()
             for token in _token_pattern().findall(folded)
         ]
-    if found and len(max(found, key=len)) > MAX_TOKEN:
+    if found and max(map(len, found)) > MAX_TOKEN:
         return [token for token in found if len(token) <= MAX_TOKEN]
     return found
 
@@ -229,19 +230,22 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
             yield from _tagged_texts(part) if tagged else _texts(part)
 
 
+_COLLECTIONS = frozenset({list, tuple, set, frozenset})
+_WITHOUT_TEXT = frozenset({int, float, bool, type(None), bytes})
+
+
 def texts_in(value: Any) -> Iterator[str]:
     """Yield the texts anywhere in a storable value."""
-    if type(value) is dict:
-        for item in value.values():
-            yield from texts_in(item)
-    elif type(value) in (list, tuple, set, frozenset):
-        for item in value:
-            yield from texts_in(item)
-    elif type(value) is Packed:
+    kind = type(value)
+    if kind is str:
+        yield from _texts(value)
+    elif kind is dict or kind in _COLLECTIONS:
+        for item in value.values() if kind is dict else value:
+            if type(item) not in _WITHOUT_TEXT:
+                yield from texts_in(item)
+    elif kind is Packed:
         for found in foreign_msgpack.texts(value):
             yield from _texts(found)
-    else:
-        yield from _texts(value)
 
 
 def _texts(value: Any) -> Iterator[str]:

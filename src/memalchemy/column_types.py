@@ -63,6 +63,23 @@ class Storage:
         return _composed(type_.result_processor(dialect, coltype), self.read)
 
 
+class _JsonStorage(Storage):
+    """JSON as the engine's serialiser spells it; most rows have no metadata, which is ``{}``."""
+
+    def bind_processor(self, type_: TypeEngine[Any], dialect: Dialect) -> Processor:
+        spell = super().bind_processor(type_, dialect)
+        return spell and (lambda value: NO_METADATA if is_no_metadata(value) else spell(value))
+
+
+NO_METADATA = "{}"
+"""The JSON of no metadata, as the conditions of indexes and triggers spell it, too."""
+
+
+def is_no_metadata(value: Any) -> bool:
+    """Return whether *value* is the empty object."""
+    return type(value) is dict and not value
+
+
 def _composed(first: Processor, then: Processor) -> Processor:
     if first is None or then is None:
         return first or then
@@ -86,14 +103,14 @@ class ColumnTypes:
 
     def json(self) -> Storage:
         """Return the storage of metadata: JSON with sorted keys."""
-        return Storage(JSON(), sorted_json, json_object)
+        return _JsonStorage(JSON(), sorted_json, json_object)
 
     def vector(self) -> Storage:
         """Return the storage of vectors: float32 in bytes."""
         return Storage(LargeBinary(), vector_bytes, vector_floats)
 
 
-class _StoredType(TypeDecorator[T]):
+class StoredType(TypeDecorator[T]):
     """A column type whose `Storage` is its database's."""
 
     cache_ok = True
@@ -107,8 +124,12 @@ class _StoredType(TypeDecorator[T]):
         return dialect.type_descriptor(self._storage_on(dialect).type)
 
     def process_bind_param(self, value: T | None, dialect: Dialect) -> Any:
-        write = self._storage_on(dialect).write
+        write = self.writer(dialect)
         return value if write is None else write(value)
+
+    def writer(self, dialect: Dialect) -> Processor:
+        """Return the function that `process_bind_param` calls, for many values."""
+        return self._storage_on(dialect).write
 
     def process_result_value(self, value: Any | None, dialect: Dialect) -> T | None:
         read = self._storage_on(dialect).read
@@ -128,7 +149,7 @@ class _StoredType(TypeDecorator[T]):
         return self.storage(find(dialect.name))
 
 
-class Key(_StoredType[str]):
+class Key(StoredType[str]):
     """An id column: any Python string, compared byte by byte."""
 
     impl = String
@@ -151,7 +172,7 @@ class Path(Key):
         return Storage(types.string(self.length))
 
 
-class LogKey(_StoredType[UUID]):
+class LogKey(StoredType[UUID]):
     """The key of a log (`memalchemy.keys.log_key`): ``uuid`` on PostgreSQL, 16 bytes elsewhere."""
 
     impl = Uuid
@@ -161,7 +182,7 @@ class LogKey(_StoredType[UUID]):
         return types.log_key()
 
 
-class UtcDateTime(_StoredType[datetime]):
+class UtcDateTime(StoredType[datetime]):
     """An aware UTC datetime to the microsecond, in and out, on every database.
 
     SQLite has no type for times: it stores whole microseconds since 1970.
@@ -174,7 +195,7 @@ class UtcDateTime(_StoredType[datetime]):
         return types.time()
 
 
-class Json(_StoredType[Any]):
+class Json(StoredType[Any]):
     """Filterable metadata: JSONB, native JSON or text; sorted keys, so equal values are equal.
 
     Numbers come back equal and of their own type; on Oracle, where JSON has one kind of number, a
@@ -198,7 +219,7 @@ class Payload(TypeDecorator[bytes]):
         return None if value is None else bytes(value)
 
 
-class Vector(_StoredType[Sequence[float]]):
+class Vector(StoredType[Sequence[float]]):
     """A float32 vector of any dimension: ``vector`` on PostgreSQL and Oracle, bytes on SQLite.
 
     PostgreSQL without pgvector has a bytea column instead (see the first revision); `search` asks

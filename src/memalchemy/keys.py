@@ -174,15 +174,21 @@ def check_namespace(parts: Iterable[str]) -> tuple[str, ...]:
         TooLarge: over 512 bytes as stored.
         ValueError: a part holds a lone surrogate.
     """
-    if isinstance(parts, (str, bytes)) or not isinstance(parts, Iterable):
-        what = "one string" if isinstance(parts, str) else type(parts).__name__
-        raise TypeError(f"a namespace is a tuple of strings, not {what}")
-    checked = tuple(parts)
-    for part in checked:
-        if not isinstance(part, str):
-            raise TypeError(f"a namespace part must be a str, not {type(part).__name__}")
+    checked = _strings(parts)
     _path_of(checked)
     return checked
+
+
+def _strings(parts: Iterable[str]) -> tuple[str, ...]:
+    if type(parts) is not tuple:
+        if isinstance(parts, (str, bytes)) or not isinstance(parts, Iterable):
+            what = "one string" if isinstance(parts, str) else type(parts).__name__
+            raise TypeError(f"a namespace is a tuple of strings, not {what}")
+        parts = tuple(parts)
+    for part in parts:
+        if not isinstance(part, str):
+            raise TypeError(f"a namespace part must be a str, not {type(part).__name__}")
+    return parts
 
 
 def encode_namespace(parts: Iterable[str]) -> str:
@@ -191,7 +197,7 @@ def encode_namespace(parts: Iterable[str]) -> str:
     Every part ends in ``/`` and escapes it, so no two namespaces collide and everything below a
     namespace is one byte range. Raises what `check_namespace` raises.
     """
-    return _path_of(check_namespace(parts))
+    return _path_of(_strings(parts))
 
 
 @lru_cache(maxsize=1024)

@@ -7,7 +7,7 @@ and a range is a set of prefixes. A filter looks for these first and then tests 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -30,7 +30,6 @@ MAX_PREFIXES = 300
 
 _as_bytes, _as_integer = Struct(">d").pack, Struct(">Q").unpack
 
-_SCALARS = frozenset({str, int, float, bool, type(None)})
 _DIGITS = {"n": 16, "t": 20, "i": 16, "d": 8}
 """Kinds that have an order, and the digits of a word that keep it: numbers, texts, instants, dates.
 
@@ -46,7 +45,7 @@ def field_terms(value: Any, metadata: Mapping[str, Any], named: Collection[str] 
     filter finds out from the item itself.
     """
     found: dict[str, None] = {}
-    if named or not all(_collect(tree, "", found, None) for tree in (value, metadata)):
+    if named or not (_collect(value, "", found, None) and _collect(metadata, "", found, None)):
         found = {OTHERS: None}
         for tree in (value, metadata):
             _collect(tree, "", found, named)
@@ -72,15 +71,18 @@ def _collect(
     limit: int | None = MAX_FIELDS,
 ) -> bool:
     """Add the words of the fields below *path* to *found*; return false if there are too many."""
-    if not isinstance(tree, Mapping):
+    if type(tree) is not dict and not isinstance(tree, Mapping):
         return True
     for key, value in tree.items():
         here = pointer(path, key)
-        if type(value) not in _SCALARS and isinstance(value, Mapping):
+        spell = _SPELLINGS.get(type(value))
+        if spell is None and isinstance(value, Mapping):
             if not _collect(value, here, found, only, limit):
                 return False
-        elif (only is None or here in only) and (term := field_term(here, value)) is not None:
-            found[term] = None
+        elif only is None or here in only:
+            if (spelling := (spell or _spelling)(value)) is None:
+                continue
+            found[_start(here) + spelling] = None
             if only is None and limit is not None and len(found) > limit:
                 return False
     return True
@@ -177,12 +179,16 @@ def _spelling(value: Any) -> str | None:
     if isinstance(value, str):
         return _text_spelling(value)
     if isinstance(value, bool):
-        return "b1" if value else "b0"
+        return _truth_spelling(value)
     if isinstance(value, (int, float, Decimal)):
         return _number_spelling(value)
     if isinstance(value, datetime):
         return _instant_spelling(value)
     return f"d{value.toordinal():08x}" if isinstance(value, date) else None
+
+
+def _truth_spelling(value: bool) -> str:
+    return "b1" if value else "b0"
 
 
 def _text_spelling(value: str) -> str:
@@ -214,3 +220,13 @@ def _instant_spelling(value: datetime) -> str | None:
     # Subtracted, as some instants of the years 1 and 9999 have no UTC; so it may be negative.
     since = value.replace(tzinfo=None) - datetime.min - offset + timedelta(days=1)
     return f"i{since // timedelta(microseconds=1):016x}"
+
+
+_SPELLINGS: Mapping[type, Callable[[Any], str | None]] = {
+    str: _text_spelling,
+    int: _number_spelling,
+    float: _number_spelling,
+    bool: _truth_spelling,
+    type(None): _spelling,
+}
+"""The functions of `_spelling` for values of these types themselves."""

@@ -33,8 +33,8 @@ MAX_TOKEN = 100
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 _BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
-_ASCII_WORDS = bytes(code if bytes([code]).isalnum() else ord(" ") for code in range(256))
-"""Translation table: what is no letter or digit becomes a space. Twice as fast as a match."""
+_ASCII_WORDS = "".join(chr(c) if chr(c).isalnum() else " " for c in range(128))
+"""A table for `str.translate` that leaves letters and digits of ASCII, with spaces between."""
 _VOICING_MARKS = "\u3099\u309a"
 
 
@@ -98,7 +98,7 @@ _TOGETHER = 4096
 def tokens(text: str) -> list[str]:
     """Return the tokens of *text*, in order: words, numbers, and single CJK characters."""
     if text.isascii():
-        found = text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
+        found = text.translate(_ASCII_WORDS).split()
     else:
         folded = _fold(text)
         if folded.isascii():
@@ -257,29 +257,33 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
 
 
 def _may_hold_text(value: Any) -> bool:
-    """Return false for a number, and for a container of nothing but numbers."""
+    """Return false for a number, and for a container of nothing but numbers.
+
+    Bytes may hold text: in the tagged form they are texts with lone surrogates.
+    """
     if type(value) in (list, dict):
         inner = value.values() if type(value) is dict else value
         return not _NUMBERS.issuperset(map(type, inner))
     return type(value) not in _NUMBERS
 
 
+_COLLECTIONS = frozenset({list, tuple, set, frozenset})
 _NUMBERS = frozenset({int, float, bool, type(None)})
+_WITHOUT_TEXT = _NUMBERS | {bytes}
 
 
 def texts_in(value: Any) -> Iterator[str]:
     """Yield the texts anywhere in a storable value."""
-    if type(value) is dict:
-        for item in value.values():
-            yield from texts_in(item)
-    elif type(value) in (list, tuple, set, frozenset):
-        for item in value:
-            yield from texts_in(item)
-    elif type(value) is Packed:
+    kind = type(value)
+    if kind is str:
+        yield from _texts(value)
+    elif kind is dict or kind in _COLLECTIONS:
+        for item in value.values() if kind is dict else value:
+            if type(item) not in _WITHOUT_TEXT:
+                yield from texts_in(item)
+    elif kind is Packed:
         for found in foreign_msgpack.texts(value):
             yield from _texts(found)
-    else:
-        yield from _texts(value)
 
 
 def _texts(value: Any) -> Iterator[str]:

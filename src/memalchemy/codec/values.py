@@ -58,6 +58,7 @@ _ALL_BINARY_MARKS = b"".join(_BINARY_MARKS)
 _SHORT = 2000
 """Bytes below which one pass over an encoding is faster than eleven searches in it."""
 _BINARY_TYPES = frozenset({bytes, bytearray, memoryview, ormsgpack.Ext})
+_PLAIN_BINARY = frozenset({bytes})
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _I64_MIN, _U64_MAX = -(2**63), 2**64 - 1
 
@@ -129,15 +130,12 @@ def encode_plain(
     for key, value in state.items():
         if type(key) is not str:
             raise NotSerialisable("", f"has a key that is not a str: {type(key).__name__}")
-        try:
-            encoded = ormsgpack.packb(value, option=_OPTIONS)
-        except TypeError:
-            encoded = b""
+        encoded = _encode_plain(value)
         kinds: frozenset[type] = frozenset()
         is_known = known is not None and len(encoded) >= _SHORT and known(key, encoded)
         if encoded and not is_known and may_be_binary(encoded):
             kinds = _binary_kinds(value)
-        if encoded and kinds <= {bytes}:
+        if encoded and kinds <= _PLAIN_BINARY:
             parts[key] = encoded
             if not kinds:
                 textual.append(key)
@@ -145,6 +143,14 @@ def encode_plain(
             parts[key] = b""
             remaining.append(key)
     return parts, remaining, frozenset(textual)
+
+
+def _encode_plain(value: Any) -> bytes:
+    """Return *value* as ormsgpack writes it; nothing if it refuses the value."""
+    try:
+        return ormsgpack.packb(value, option=_OPTIONS)
+    except TypeError:
+        return b""
 
 
 def encode_rest(
@@ -164,8 +170,10 @@ def encode_rest(
 
 def encode_value(value: Any) -> bytes:
     """Encode one value as `encode_state` encodes each value of a state."""
-    parts, remaining, _ = encode_plain({"": value})
-    return _encode_tagged(value, "", None) if remaining else parts[""]
+    encoded = _encode_plain(value)
+    if encoded and may_be_binary(encoded) and not _binary_kinds(value) <= _PLAIN_BINARY:
+        encoded = b""
+    return encoded or _encode_tagged(value, "", None)
 
 
 def _encode_tagged(value: Any, path: str, fallback: Fallback | None) -> bytes:

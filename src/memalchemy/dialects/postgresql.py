@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
 from typing import Any, ClassVar
 
@@ -69,11 +69,14 @@ from sqlalchemy.types import TypeEngine
 from memalchemy.codec import vectors
 from memalchemy.codec.field_terms import OTHERS, FieldTerms
 from memalchemy.column_types import (
+    NO_METADATA,
     ColumnTypes,
     Json,
     LogKey,
     Processor,
     Storage,
+    StoredType,
+    is_no_metadata,
     json_object,
     sorted_json,
     utc,
@@ -192,6 +195,8 @@ def to_jsonb(value: Any) -> str:
     It writes a number that was given with an exponent without one: 1e300 as a whole number of 301
     digits. A point and the zero behind it are kept, so large floats are written with them.
     """
+    if is_no_metadata(value):
+        return NO_METADATA
     return _LARGE_SPELT.sub(_in_full, json.dumps(_marked(value)))
 
 
@@ -232,11 +237,14 @@ class _Array(TypeDecorator[Any]):
         return dialect.type_descriptor(ARRAY(element))
 
     def process_bind_param(self, value: Any, dialect: Any) -> Any:
-        if not isinstance(self.of, TypeDecorator):
-            return value
+        write: Processor = None
         if isinstance(self.of, Json):
-            return [to_jsonb(one) for one in value]
-        return [self.of.process_bind_param(one, dialect) for one in value]
+            write = to_jsonb
+        elif isinstance(self.of, StoredType):
+            write = self.of.writer(dialect)
+        elif isinstance(self.of, TypeDecorator):
+            write = partial(self.of.process_bind_param, dialect=dialect)
+        return value if write is None else list(map(write, value))
 
 
 class PostgreSQLStatements(Statements):

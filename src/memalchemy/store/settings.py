@@ -18,7 +18,6 @@ from memalchemy.errors import Corrupt, InvalidArgument
 from memalchemy.events import Event
 from memalchemy.keys import check_name, encode_namespace
 from memalchemy.metadata import check_metadata
-from memalchemy.search.scope import ITEM_KEY
 from memalchemy.search.vectors import Metric, vector_support
 from memalchemy.store.embedding import (
     Embedder,
@@ -153,8 +152,11 @@ def expiry_time(now: datetime, lifetime: int, key: str) -> datetime:
 
 def item_binds(db: Database, namespace: Namespace, key: str) -> dict[str, Any]:
     """Return the binds of an item's key, checked."""
-    found = (db.tenant, encode_namespace(namespace), check_name(key, "key"))
-    return {f"k_{name}": value for name, value in zip(ITEM_KEY, found, strict=True)}
+    return {
+        "k_tenant": db.tenant,
+        "k_namespace": encode_namespace(namespace),
+        "k_key": check_name(key, "key"),
+    }
 
 
 async def writes_native_vectors(

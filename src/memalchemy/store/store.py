@@ -350,11 +350,10 @@ class Store:
         given = [_new_item(one) for one in check_list(items, "items")]
         now = datetime.now(UTC)
         weight = len(given) * BYTES_EACH
-        if weight >= OFF_LOOP_BYTES:  # the caller may change them while a thread encodes them
-            given = list(map(_copy_caller_objects, given))
         rows = await off_loop(weight, partial(self._prepared, given, ttl, now))
         vectors = await self._vectors_of_batch(given, index)
-        last = {place_of(row): (row, vectors[at]) for at, row in enumerate(rows)}
+        places = [place_of(row) for row in rows]
+        last = dict(zip(places, zip(rows, vectors, strict=True), strict=True))
         dated = [_times(row, one) for row, one in zip(rows, given, strict=True) if _has_times(one)]
         d = self.db.dialect
 
@@ -374,7 +373,7 @@ class Store:
             versions = {}
             if last:
                 versions = await self.db.run(program, WRITE, connection=connection, event=event)
-        return [versions[place_of(row)] for row in rows]
+        return [versions[place] for place in places]
 
     async def change(
         self,
@@ -1175,23 +1174,24 @@ def _hits(hits: list[SearchHit], plans: list[SearchPlan], explain: bool) -> Sear
 
 
 def _new_item(one: Sequence[Any] | NewItem) -> NewItem:
+    """Return an item of a batch. The caller may change its own while a thread encodes this one."""
     if isinstance(one, NewItem):
-        return one
+        copies = frozen(one.value), _frozen_metadata(one.metadata), frozen(one.embedding)
+        return replace(one, value=copies[0], metadata=copies[1], embedding=copies[2])
     if not isinstance(one, (tuple, list)) or not 3 <= len(one) <= 4:
         raise TypeError(
             "each item is (namespace, key, value), (namespace, key, value, metadata) or a NewItem"
         )
-    return NewItem(*one)
+    metadata = _frozen_metadata(one[3]) if len(one) == 4 else None
+    return NewItem(one[0], one[1], frozen(one[2]), metadata)
 
 
-def _copy_caller_objects(one: NewItem) -> NewItem:
-    metadata = dict(one.metadata) if isinstance(one.metadata, Mapping) else one.metadata
-    copies = {"value": one.value, "metadata": metadata, "embedding": one.embedding}
-    return replace(one, **{name: frozen(each) for name, each in copies.items()})
+def _frozen_metadata(metadata: Any) -> Any:
+    return frozen(dict(metadata) if isinstance(metadata, Mapping) else metadata)
 
 
 def _has_times(one: NewItem) -> bool:
-    return any(time is not None for time in (one.created_at, one.updated_at, one.expires_at))
+    return not (one.created_at is one.updated_at is one.expires_at is None)
 
 
 def _times(row: Row, one: NewItem) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import orjson
@@ -44,7 +45,7 @@ from memalchemy.search.scope import (
     live_item,
     of_item,
 )
-from memalchemy.statements import Program, statement
+from memalchemy.statements import NAMELESS, Program, statement
 
 _ITEM_COLUMNS = (
     "meta", "codec", "checksum", "search_text", "field_terms", "updated_at", "expires_at",
@@ -67,9 +68,8 @@ Row = Mapping[str, Any]
 """The values that a put of an item binds."""
 
 
-def place_of(row: Row) -> Place:
-    """Return the encoded namespace and the key of a row."""
-    return row["k_namespace"], row["k_key"]
+place_of: Callable[[Row], Place] = itemgetter("k_namespace", "k_key")
+"""Return the encoded namespace and the key of a row."""
 
 
 class VectorRow(NamedTuple):
@@ -231,7 +231,8 @@ def put_items(dialect: Dialect) -> Executable | None:
     changed = _update_values(partial(dialect.statements.excluded, ITEMS))
     source = select(*(column.label(name) for name, column in new.items())).select_from(rows)
     put = dialect.statements.upsert(ITEMS, new, ITEM_KEY, changed, source=source)
-    return put.returning(ITEMS.c.namespace, ITEMS.c.key, ITEMS.c.version)
+    named = put.returning(ITEMS.c.namespace, ITEMS.c.key, ITEMS.c.version)
+    return named.execution_options(**{NAMELESS: True})
 
 
 @statement()
@@ -390,12 +391,17 @@ def _batches(items: Sequence[Written]) -> Iterator[Sequence[Written]]:
 
 
 def _put_as_arrays(dialect: Dialect, items: Sequence[Row]) -> Program[dict[Place, int]]:
+    rows = yield put_items(dialect), batch_binds(dialect, items)
+    return {(row[0], row[1]): int(row[2]) for row in rows}
+
+
+def batch_binds(dialect: Dialect, items: Sequence[Row]) -> dict[str, Any]:
+    """Return the binds of `put_items` for items of one tenant and time."""
     types = _row_values()
     spelt = {name: f"{'k' if name in ITEM_KEY else 'p'}_{name}" for name in types}
     lists = {name: [row[key] for row in items] for name, key in spelt.items()}
     shared = {name: items[0][name] for name in ("k_tenant", "p_codec", "p_updated_at", "p_now")}
-    rows = yield put_items(dialect), shared | dialect.statements.array_binds("i", types, lists)
-    return {(row.namespace, row.key): int(row.version) for row in rows}
+    return shared | dialect.statements.array_binds("i", types, lists)
 
 
 def _replace_all(
@@ -403,7 +409,7 @@ def _replace_all(
 ) -> Program[None]:
     """Replace the vectors of items; *changes* has the last change of each namespace so far."""
     bare = [row for row, vectors in items if not vectors]
-    for listed in key_lists(dialect, map(place_of, bare)):
+    for listed in key_lists(dialect, map(place_of, bare), AT_ONCE):
         yield delete_vectors_of_items(dialect), {"k_tenant": bare[0]["k_tenant"]} | listed
     written = []
     for row, vectors in items:

@@ -589,9 +589,8 @@ class ThreadLog:
         keyring = self.db.keyring
 
         def made(found: Sequence[Any]) -> Made:
-            seqs, codecs, checksums, payloads = (
-                [row[at] for row in found] for at in (_SEQ, _CODEC, _CHECKSUM, _PAYLOAD)
-            )
+            columns = list(zip(*found, strict=True)) or [()] * (_PAYLOAD + 1)
+            _, _, seqs, codecs, checksums, payloads = columns
             decoded = entry_rows.decode_values(
                 thread_id, keyring, seqs, codecs, checksums, payloads
             )

@@ -293,6 +293,7 @@ CONTENTLESS = {
         "list_namespaces",
         "hold",
         "read_columns",
+        "read_columns_beside",
         "list_threads",
         "list_with_metadata",
         "load",

@@ -84,6 +84,27 @@ async def test_a_snapshot_that_was_saved_is_not_read_again_for_the_next(db: Data
     assert texts(await conversations.load("t")) == [one.text for one in said]
 
 
+@pytest.mark.usefixtures("lasting")
+@pytest.mark.parametrize("summary", [None, "so far"], ids=["plain", "summarised"])
+async def test_a_snapshot_is_read_at_once_with_its_summary(
+    db: Database, reopen: Callable[[], Database], summary: str | None
+) -> None:
+    said = [Message.user("q"), Message.assistant("a")]
+    await memalchemy.ConversationStore(db).save("t", {"messages": said, "summary": summary})
+    async with reopen() as other:
+        conversations = memalchemy.ConversationStore(other)
+        found = []
+        with reads() as seen:
+            for _ in range(2):
+                found.append(await conversations.load_snapshot("t"))
+
+    assert seen == [False, summary is None], "each is one reading, and a plain one is cached"
+    for snapshot in found:
+        assert snapshot is not None
+        assert texts([Message.of(one) for one in snapshot["messages"]]) == ["q", "a"]
+        assert snapshot["summary"] == summary
+
+
 async def test_messages_of_a_transaction_that_was_rolled_back_are_not_cached(db: Database) -> None:
     conversations = memalchemy.ConversationStore(db)
     await conversations.save("t", {"messages": [Message.user("kept")], "summary": None})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from states import examples, spelled, texts, values
@@ -25,10 +27,17 @@ def deflated(value: Any) -> tuple[bytes, int]:
     return payload, zlib.crc32(payload)
 
 
+def thoroughly_compressed(value: Any) -> tuple[bytes, int]:
+    """As an earlier release stored a value of this length, at a higher level of zstd."""
+    payload = b"\x01" + zstandard.ZstdCompressor(level=3).compress(encode_value(value))
+    return payload, zlib.crc32(payload)
+
+
 stored = st.one_of(
     values.map(encode_payload),
     texts.map(lambda text: encode_payload(text + LONG)),
     texts.map(lambda text: deflated(text + LONG)),
+    texts.map(lambda text: thoroughly_compressed(text + LONG)),
 )
 
 
@@ -74,6 +83,13 @@ def test_what_is_packed_alone_is_unpacked_and_never_beyond_the_limit(
     if packed[:1] != b"\x00":
         with pytest.raises(Corrupt):
             decompress(packed, len(body) - 1)
+
+
+def test_a_short_value_keeps_its_single_characters_which_a_long_one_does_not() -> None:
+    letters = random.Random(1).choices("etaoin shrdlu", k=8000)
+    short, long = "".join(letters[:2000]).encode(), "".join(letters).encode()
+    assert len(compress_for_bulk_reads(short)) > 0.9 * len(short)
+    assert len(compress_for_bulk_reads(long)) < 0.6 * len(long)
 
 
 def test_threads_pack_and_unpack_at_once() -> None:

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from memalchemy._cache import BoundedCache
-from memalchemy.contracts import LogReading
+from memalchemy.contracts import Entry, LogReading
 from memalchemy.conversations._records import CachedRecord, cached_records
+from memalchemy.conversations._stored_summary import LogMessage, StoredSummary, SummaryLog
 from memalchemy.database import HostConnection
 from memalchemy.database.per_database import shared
 from memalchemy.keys import check_thread_id
@@ -72,6 +73,38 @@ async def read_conversation(
     cached = cache.get(key) or CachedConversation()
     reading, new = await log.read_columns(thread_id, _from_log, cached.reading, connection)
     conversation = cached.extended(reading, new)
+    if connection is None:
+        cache.put(key, conversation)
+    return conversation
+
+
+async def read_with_summary(
+    log: ThreadLog, summary: SummaryLog, thread_id: str, connection: HostConnection | None
+) -> tuple[StoredSummary, LogReading, list[LogMessage]] | CachedConversation:
+    """Do as `read_conversation`; with a summary, return that and all messages instead.
+
+    Raises:
+        Corrupt: as `read_conversation`.
+    """
+    cache, key = shared(log.db, ConversationCache), _key(log, thread_id)
+    cached = cache.get(key) or CachedConversation()
+
+    def make(
+        newest: Entry | None,
+        positions: Sequence[int],
+        values: Sequence[Any],
+        checksums: Sequence[int],
+    ) -> tuple[StoredSummary, list[LogMessage]] | CachedConversation:
+        if newest is None:
+            return _from_log(positions, values, checksums)
+        return StoredSummary(**newest.value), list(map(LogMessage, positions, values, checksums))
+
+    reading, found = await log.read_columns_beside(
+        summary.log, thread_id, make, cached.reading, connection
+    )
+    if not isinstance(found, CachedConversation):
+        return found[0], reading, found[1]
+    conversation = cached.extended(reading, found)
     if connection is None:
         cache.put(key, conversation)
     return conversation

@@ -23,6 +23,7 @@ from memalchemy.conversations._cache import (
     cache_conversation,
     drop_conversation,
     read_conversation,
+    read_with_summary,
 )
 from memalchemy.conversations._old_messages import purge_messages
 from memalchemy.conversations._records import (
@@ -251,11 +252,10 @@ class Conversation:
         manager kept some of the summarised messages, such as system messages, ``beginning`` lists
         them together with the message that tells the summary.
         """
-        stored = await self._summary.read(connection)
-        if stored is None:
-            read = await read_conversation(self.log, self.thread_id, connection)
+        read = await read_with_summary(self.log, self._summary, self.thread_id, connection)
+        if isinstance(read, CachedConversation):
             return {"messages": records_from_cache(read.records), "summary": None, "summarized": 0}
-        reading, messages = await self.log.scan(self.thread_id, LogMessage, connection=connection)
+        stored, reading, messages = read
         records = {"messages": [message.record for message in messages]}
         return records | snapshot_parts(stored, reading, messages)
 

@@ -67,11 +67,12 @@ class CompiledStatement:
         self._readers = [(at, read) for at, read in enumerate(readers) if read is not None]
         self._names = names
         # Where a column holds values of any type, its cells are checked before they are read.
-        self._cell_types = (
-            [sqlite_types(c.type) for c in columns] if has_dynamic_types(dialect.name) else None
-        )
-        self._checked: set[tuple[type, ...]] = set()
-        """The combinations of types that rows were found to have, and may have."""
+        self._cell_types = None
+        if has_dynamic_types(dialect.name):
+            allowed = [sqlite_types(c.type) for c in columns]
+            self._cell_types = [
+                None if types is None else frozenset({*types, type(None)}) for types in allowed
+            ]
 
     def values(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the values to send, in the order of the text's placeholders."""
@@ -88,24 +89,14 @@ class CompiledStatement:
         """
         if self._cell_types is not None:
             fetched = list(fetched)
-            if not all(map(self._has_valid_types, fetched)):
-                raise self._unreadable(fetched)
+            for cells, allowed in zip(zip(*fetched, strict=True), self._cell_types, strict=False):
+                if allowed is not None and not allowed.issuperset(map(type, cells)):
+                    raise self._unreadable(fetched)
         given = map(self._read, fetched) if self._readers else fetched
         with suppress(*DECODING_ERRORS):
             return list(given if self._nameless else map(self._named, given))
         # Outside of the block, so that the error does not carry the one that quotes the cell.
         raise self._unreadable(fetched)
-
-    def _has_valid_types(self, row: Iterable[Any]) -> bool:
-        types = tuple(map(type, row))
-        if types in self._checked:
-            return True
-        assert self._cell_types is not None
-        for given, allowed in zip(types, self._cell_types, strict=True):
-            if not (allowed is None or given is type(None) or given in allowed):
-                return False
-        self._checked.add(types)
-        return True
 
     def _read(self, raw: Iterable[Any]) -> list[Any]:
         values = list(raw)
@@ -123,7 +114,7 @@ class CompiledStatement:
             for at, value in enumerate(values):
                 allowed = None if self._cell_types is None else self._cell_types[at]
                 try:
-                    if not (allowed is None or value is None or type(value) in allowed):
+                    if not (allowed is None or type(value) in allowed):
                         raise TypeError
                     values[at] = readers[at](value) if at in readers else value
                 except DECODING_ERRORS:

@@ -131,7 +131,7 @@ def pop_newest(
         return None
     answer = yield (
         read_entries(dialect, end="last", timed=False),
-        _bounds(log, values) | {"p_limit": 1},
+        dict(values) | all_binds(log) | {"p_limit": 1},
     )
     if not answer:
         return None
@@ -260,9 +260,9 @@ def read_version(dialect: Dialect) -> Executable:
     return select(THREADS.c.version).where(of_log(THREADS), live())
 
 
-def _bounds(log: Log, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the binds of `read_entries` for the whole log."""
-    return dict(values) | log.binds() | {"p_after": -1, "p_before": MAX_POSITION}
+def all_binds(log: Log) -> dict[str, Any]:
+    """Return the binds of `read_entries` that name a log and its first and last position."""
+    return log.binds() | {"p_after": -1, "p_before": MAX_POSITION}
 
 
 def has_entries() -> ColumnElement[bool]:

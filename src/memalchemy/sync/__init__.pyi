@@ -3264,6 +3264,20 @@ class ThreadLog:
     ) -> tuple[LogReading, Made]:
         """Do as `scan` with a *make* that is called once, with all positions and their values."""
 
+    def read_columns_beside(
+        self,
+        other: ThreadLog,
+        thread_id: str,
+        make: Callable[[Entry | None, Sequence[int], Sequence[Any], Sequence[int]], Made],
+        seen: LogReading | None,
+        connection: HostConnection | None,
+    ) -> tuple[LogReading, Made]:
+        """Do as `read_columns`, and read the newest entry of the thread's log *other* before that.
+
+        *make* is called with that entry, or ``None``, and the columns. With an entry, *seen* is
+        ignored and all entries are read.
+        """
+
     def remove(
         self,
         thread_id: str,

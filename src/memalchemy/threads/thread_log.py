@@ -586,18 +586,61 @@ class ThreadLog:
         connection: HostConnection | None,
     ) -> tuple[LogReading, Made]:
         """Do as `scan` with a *make* that is called once, with all positions and their values."""
-        keyring = self.db.keyring
-
-        def made(found: Sequence[Any]) -> Made:
-            seqs, codecs, checksums, payloads = (
-                [row[at] for row in found] for at in (_SEQ, _CODEC, _CHECKSUM, _PAYLOAD)
-            )
-            decoded = entry_rows.decode_values(
-                thread_id, keyring, seqs, codecs, checksums, payloads
-            )
-            return make(seqs, decoded, checksums)
-
+        made = partial(self._make_columns, thread_id, make)
         return await self._read_changes(thread_id, seen, made, False, connection)
+
+    async def read_columns_beside(
+        self,
+        other: ThreadLog,
+        thread_id: str,
+        make: Callable[[Entry | None, Sequence[int], Sequence[Any], Sequence[int]], Made],
+        seen: LogReading | None,
+        connection: HostConnection | None,
+    ) -> tuple[LogReading, Made]:
+        """Do as `read_columns`, and read the newest entry of the thread's log *other* before that.
+
+        *make* is called with that entry, or ``None``, and the columns. With an entry, *seen* is
+        ignored and all entries are read.
+        """
+        changes = self._changes(thread_id, whole=False)
+        statement = entries.read_entries(self.db.dialect, end="last", timed=False)
+        binds = entries.all_binds(other._log(thread_id)) | {
+            "p_limit": 1,
+            "p_now": datetime.now(UTC),
+        }
+
+        def program() -> Program[tuple[Answer, Answer]]:
+            newest = yield statement, binds
+            return newest, (yield from changes(None if newest else seen))
+
+        def decode(found: tuple[Answer, Answer]) -> tuple[LogReading, Made]:
+            newest = next(iter(entry_rows.to_entries(thread_id, self.db.keyring, found[0])), None)
+            made = partial(self._make_columns, thread_id, partial(make, newest))
+            return _reading(None if newest else seen, made, found[1])
+
+        with operation("thread.read", **self._about(thread_id)) as event:
+            reading, made = await self.db.run(
+                program,
+                READ,
+                decode=Decode(decode, lambda found: _decoded_size(found[1])),
+                connection=connection,
+                event=event,
+            )
+            event.cache_hit = seen is not None and not reading.complete
+            return reading, made
+
+    def _make_columns(
+        self,
+        thread_id: str,
+        make: Callable[[Sequence[int], Sequence[Any], Sequence[int]], Made],
+        found: Sequence[Any],
+    ) -> Made:
+        columns = list(zip(*found, strict=True)) or [()] * (_PAYLOAD + 1)
+        _, _, seqs, codecs, checksums, payloads = columns
+        decoded = entry_rows.decode_values(
+            thread_id, self.db.keyring, seqs, codecs, checksums, payloads
+        )
+        return make(seqs, decoded, checksums)
 
     async def _append(
         self,
@@ -695,22 +738,10 @@ class ThreadLog:
     ) -> tuple[LogReading, Made]:
         if seen is not None and not isinstance(seen, LogReading):
             raise TypeError(f"seen is an earlier LogReading, not {type(seen).__name__}")
-        binds = self._log(thread_id).binds() | {
-            "p_now": datetime.now(UTC),
-            "p_epoch": -1 if seen is None else seen.epoch,
-            "p_after": -1 if seen is None else seen.position,
-        }
-
-        def program() -> Program[Answer]:
-            news = entries.read_changes(self.db.dialect, whole=whole)
-            rows = yield news, binds
-            if seen is not None and _is_other_history(seen, rows):
-                rows = yield news, binds | {"p_epoch": -1, "p_after": -1}
-            return rows
-
+        changes = self._changes(thread_id, whole=whole)
         with operation("thread.read", **self._about(thread_id)) as event:
             reading, found = await self.db.run(
-                program,
+                lambda: changes(seen),
                 READ,
                 decode=Decode(partial(_reading, seen, make), _decoded_size),
                 connection=connection,
@@ -718,6 +749,22 @@ class ThreadLog:
             )
             event.cache_hit = seen is not None and not reading.complete
             return reading, found
+
+    def _changes(
+        self, thread_id: str, *, whole: bool
+    ) -> Callable[[LogReading | None], Program[Answer]]:
+        """Return the program that reads what is new since an earlier reading, or everything."""
+        news = entries.read_changes(self.db.dialect, whole=whole)
+        binds = self._log(thread_id).binds() | {"p_now": datetime.now(UTC)}
+
+        def program(seen: LogReading | None) -> Program[Answer]:
+            if seen is not None:
+                rows = yield news, binds | {"p_epoch": seen.epoch, "p_after": seen.position}
+                if not _is_other_history(seen, rows):
+                    return rows
+            return (yield news, binds | {"p_epoch": -1, "p_after": -1})
+
+        return program
 
     async def _entries(
         self,

@@ -56,8 +56,8 @@ async def measure(
 
 
 async def _imports(rounds: int) -> list[Finding]:
-    await _python("-c", IMPORT)  # so that every module is compiled
-    found = [await _python("-c", IMPORT) for _ in range(rounds)]
+    await fresh_python("-c", IMPORT)  # so that every module is compiled
+    found = [await fresh_python("-c", IMPORT) for _ in range(rounds)]
     theirs, plain, used, wall = (
         median(one[key] for one in found) for key in ("theirs", "plain", "used", "wall")
     )
@@ -87,7 +87,9 @@ async def _imports(rounds: int) -> list[Finding]:
 async def _memory(messages: Sequence[Message], directory: Path) -> list[Finding]:
     given = directory / "memory.json"
     given.write_text(json.dumps(_state(messages)))
-    found = await _python("-m", "benchmarks.footprint", str(directory / "memory.db"), str(given))
+    found = await fresh_python(
+        "-m", "benchmarks.footprint", str(directory / "memory.db"), str(given)
+    )
     (cached, resident), (cached_later, resident_later) = found["after"]
     mib = 2**20
     fewer, more = THREADS
@@ -124,7 +126,7 @@ def _state(messages: Sequence[Message]) -> dict[str, Any]:
     return {"messages": chosen}
 
 
-async def _python(*arguments: str) -> Any:
+async def fresh_python(*arguments: str) -> Any:
     """What a fresh interpreter printed, which is JSON."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, *arguments, stdout=asyncio.subprocess.PIPE

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from benchmarks import compare_runs, report
+from benchmarks import compare_runs, curves_report, report
 from benchmarks.compare_runs import ALLOWED, CannotCompare
 from benchmarks.measure import ROUNDS, Finding
 from benchmarks.workload import FULL, SHAPE, BadThreads, Message, read_messages
@@ -53,11 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.render:
         for name in report.PAGES:
             report.write_committed(name, report.committed(name))
+        curves_report.write_committed(curves_report.committed())
         return 0
     try:
         messages = read_messages(given.threads)
         if given.check:
             return _check(given, messages)
+        if given.curves:
+            return asyncio.run(_curves(messages))
         results = asyncio.run(_run(messages, given.rounds, given.only))
     except (BadThreads, CannotCompare) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -73,6 +76,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("", _beside_the_stored(given, results), "", sep="\n")
     _keep(results, given.out, _name(given))
     return results.exit_code
+
+
+async def _curves(messages: list[Message]) -> int:
+    """Measure the curves, and let the documentation show them."""
+    from benchmarks import curves
+
+    started, load, found = time.monotonic(), report.load_average(), []
+    with tempfile.TemporaryDirectory(prefix="ma-bench-") as directory:
+        async for curve in curves.measure(messages, Path(directory)):
+            found.append(curve)
+            points = ", ".join(f"{n:,}: {value:.3g} {curve.unit}" for n, value in curve.points)
+            seconds = time.monotonic() - started
+            print(f"{seconds:5.0f} s  {curve.along}, {curve.name}: {points}", flush=True)
+    about = report.circumstances(
+        len(messages), curves.CALLS, ("curves",), load, time.monotonic() - started
+    )
+    whole = curves_report.Curves(about, tuple(found))
+    print(curves_report.summary(whole))
+    curves_report.write_committed(whole)
+    print("Written: docs/benchmarks/curves.json, curves.svg, and docs/benchmarks.md.")
+    return 0
 
 
 def _check(given: argparse.Namespace, messages: list[Message]) -> int:
@@ -158,6 +182,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--json", action="store_true", help="with --check, print the comparison as JSON"
+    )
+    parser.add_argument(
+        "--curves",
+        action="store_true",
+        help="measure how operations grow on SQLite, up to a million threads and states of 50 MB, "
+        "and show it in docs/benchmarks.md; nothing else is measured",
     )
     given = parser.parse_args(arguments)
     if given.render:

@@ -136,7 +136,7 @@ async def fresh_python(*arguments: str) -> Any:
     return json.loads(printed)
 
 
-def _resident() -> int:
+def resident() -> int:
     """Bytes of this process in memory now; where the system does not say, at its peak."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -155,12 +155,12 @@ async def _serve(where: str, given: str) -> None:
     ours = Ours(Path(where))
     await ours.open()
     await ours.save("first", {"step": 0})
-    before, after = _resident(), []
+    before, after = resident(), []
     for number in range(THREADS[-1]):
         for step in (1, 2):
             await ours.save(f"thread-{number}", state | {"owner": f"user {number}", "step": step})
         if number + 1 in THREADS:
-            after.append((TipCache.of(ours.db).bytes, _resident()))
+            after.append((TipCache.of(ours.db).bytes, resident()))
     await ours.close()
     print(json.dumps({"before": before, "after": after}))
 

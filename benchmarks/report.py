@@ -233,8 +233,8 @@ def docs_section(results: Results) -> str:
         f"{summary(results)}",
         "",
         f"{about['date']}, {about['system']}, {about['cpus']} CPUs, load average "
-        f"{_load(about['load_average_before'])} before and {_load(about['load_average_after'])} "
-        f"after the run of {about['seconds']} s; Python {about['python']}, SQLite "
+        f"{load_text(about['load_average_before'])} before and "
+        f"{load_text(about['load_average_after'])} after the run of {about['seconds']} s; Python {about['python']}, SQLite "
         f"{about['sqlite']}, "
         + (f"PostgreSQL {server['server_version']}, " if server else "")
         + f"{versions}. {about['messages']:,} messages, {about['rounds']} rounds or more.",
@@ -251,7 +251,7 @@ def docs_section(results: Results) -> str:
     return "\n".join(lines).rstrip()
 
 
-def _load(found: Sequence[float]) -> str:
+def load_text(found: Sequence[float]) -> str:
     return f"{found[0]:.1f}" if found else "unknown"
 
 
@@ -262,13 +262,14 @@ SECTIONS = {
 }
 
 
-def with_section(page: str, section: str) -> str:
+def with_section(page: str, section: str, marks: tuple[str, str] = (BEGIN, END)) -> str:
     """*page* with what stands between the two marks replaced."""
-    before, _, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise ValueError(f"the page has no {BEGIN} … {END}")
-    return f"{before}{BEGIN}\n{section}\n{END}{after}"
+    begin, end = marks
+    before, _, rest = page.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise ValueError(f"the page has no {begin} … {end}")
+    return f"{before}{begin}\n{section}\n{end}{after}"
 
 
 def is_whole(results: Results, groups: Sequence[str]) -> bool:

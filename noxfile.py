@@ -193,7 +193,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(name="bench-check", default=False)
 def bench_check(session: nox.Session) -> None:
-    """The benchmark against the stored run, 1 on a regression; MEMALCHEMY_THREADS names FILE, too."""
+    """The benchmark against the stored run, 1 on a regression; MEMALCHEMY_THREADS may name FILE."""
     _benchmark(session, "--check")
 
 

@@ -137,7 +137,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--threads",
         type=Path,
         metavar="FILE",
-        default=os.environ.get("MEMALCHEMY_THREADS"),
+        default=os.environ.get("MEMALCHEMY_THREADS") or None,
         help=f"{SHAPE}. Without it the file that MEMALCHEMY_THREADS names".replace("%", "%%"),
     )
     parser.add_argument(

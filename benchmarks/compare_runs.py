@@ -132,13 +132,17 @@ def stored_run(path: Path) -> Results:
         CannotCompare: there is none, or the file is not one.
     """
     try:
-        return Results.from_json(path.read_text(encoding="utf-8"))
+        found = Results.from_json(path.read_text(encoding="utf-8"))
+        _kind(found.about)
+        for name in ("date", "messages", "groups"):
+            found.about[name]
     except FileNotFoundError as error:
         raise CannotCompare(
             f"{path}: there is no stored run. `nox -s bench -- --threads FILE` makes one"
         ) from error
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise CannotCompare(f"{path} cannot be read as a stored run: {error!r}") from error
+    return found
 
 
 def other_kind(stored: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:

@@ -56,8 +56,11 @@ COMMON_WORD = "brindled"
 
 
 def state_of(messages: Sequence[Message], step: int) -> dict[str, Any]:
-    """A state of the last messages, with a note that says the common word at every second step."""
-    said = [messages[at % len(messages)] for at in range(step, step + RECENT)]
+    """A state of the last messages, with a note that says the common word at every second step.
+
+    Each step replaces one message, in the place of the oldest: nothing else moves.
+    """
+    said = [messages[(step - (step - at) % RECENT) % len(messages)] for at in range(RECENT)]
     word = COMMON_WORD if step % 2 else "plain"
     return {"messages": said, "step": step, "note": f"a {word} note of step {step}"}
 

@@ -234,8 +234,8 @@ def docs_section(results: Results) -> str:
         "",
         f"{about['date']}, {about['system']}, {about['cpus']} CPUs, load average "
         f"{load_text(about['load_average_before'])} before and "
-        f"{load_text(about['load_average_after'])} after the run of {about['seconds']} s; Python {about['python']}, SQLite "
-        f"{about['sqlite']}, "
+        f"{load_text(about['load_average_after'])} after the run of {about['seconds']} s; "
+        f"Python {about['python']}, SQLite {about['sqlite']}, "
         + (f"PostgreSQL {server['server_version']}, " if server else "")
         + f"{versions}. {about['messages']:,} messages, {about['rounds']} rounds or more.",
         "",

@@ -6,7 +6,7 @@ and so it may follow itself; a thread's rows become another's with another key a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from sqlalchemy import (
     literal,
     literal_column,
     select,
+    text,
     update,
 )
 
@@ -120,9 +121,20 @@ async def fill_threads(ours: Ours, count: int, *, whole: bool) -> None:
     Only the first, ``thread-0``, can be loaded: the keys of the others are drawn at random.
     """
     await ours.save("thread-0", {"content": "of all threads"})
-    await ours.db.run_sync(partial(_copy_thread, tenant=ours.db.tenant, count=count, whole=whole))
+    copy = partial(_copy_thread, tenant=ours.db.tenant, count=count, whole=whole)
+    await ours.db.run_sync(partial(_with_large_cache, copy))
     if isinstance(ours.place, str):
         settle(ours.place)
+
+
+def _with_large_cache(work: Callable[[Connection], None], connection: Connection) -> None:
+    """Do *work* with all pages in memory: keys in no order would write each page many times."""
+    if connection.dialect.name != "sqlite":
+        return work(connection)
+    before = connection.execute(text("PRAGMA cache_size")).scalar_one()
+    connection.execute(text("PRAGMA cache_size = -2000000"))
+    work(connection)
+    connection.execute(text(f"PRAGMA cache_size = {before}"))
 
 
 def _copy_thread(connection: Connection, tenant: str, count: int, whole: bool) -> None:

@@ -80,6 +80,10 @@ class CpuTime:
     """Of the same kind as the finding's value: the median of the rounds' ratios."""
 
 
+RARE = ("cpu", "better", "floor")
+"""Fields of a finding that most have not, and the JSON only where they are."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One line of the report. ``value`` is what the target speaks of; the rest explains it."""
@@ -130,7 +134,8 @@ class Finding:
         return f"{self.value:,.{digits}f}{unit}".rstrip()
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"is_met": self.is_met}
+        given = asdict(self) | {"is_met": self.is_met}
+        return {key: value for key, value in given.items() if value or key not in RARE}
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Finding:

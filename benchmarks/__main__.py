@@ -1,6 +1,7 @@
 """``python -m benchmarks --threads FILE``: measure, print, write; exit code 1 on a missed target.
 
-Exit codes: 0 all targets met, 1 one is missed, 2 the arguments or the file will not do.
+With ``--check`` nothing is written, and exit code 1 says that a ratio is worse than the stored one.
+Exit codes: 0 all is well, 1 it is not, 2 the arguments or a file will not do.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import TextIO
 
-from benchmarks import report
+from benchmarks import compare_runs, curves_report, report
+from benchmarks.compare_runs import ALLOWED, CannotCompare
 from benchmarks.measure import ROUNDS, Finding
 from benchmarks.workload import FULL, SHAPE, BadThreads, Message, read_messages
 
@@ -29,6 +33,7 @@ GROUPS = (
     "vectors",
     "words",
     "conversations",
+    "limits",
 )
 """The modules that measure."""
 
@@ -48,11 +53,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.render:
         for name in report.PAGES:
             report.write_committed(name, report.committed(name))
+        curves_report.write_committed(curves_report.committed())
         return 0
     try:
         messages = read_messages(given.threads)
+        if given.check:
+            return _check(given, messages)
+        if given.curves:
+            return asyncio.run(_curves(messages))
         results = asyncio.run(_run(messages, given.rounds, given.only))
-    except BadThreads as error:
+    except (BadThreads, CannotCompare) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
@@ -63,13 +73,73 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 2
     print(report.table(results))
-    _keep(results, given.out, "integrations" if given.integrations else "results")
+    print("", _beside_the_stored(given, results), "", sep="\n")
+    _keep(results, given.out, _name(given))
     return results.exit_code
+
+
+async def _curves(messages: list[Message]) -> int:
+    """Measure the curves, and let the documentation show them."""
+    from benchmarks import curves
+
+    started, load, found = time.monotonic(), report.load_average(), []
+    with tempfile.TemporaryDirectory(prefix="ma-bench-") as directory:
+        async for curve in curves.measure(messages, Path(directory)):
+            found.append(curve)
+            points = ", ".join(f"{n:,}: {value:.3g} {curve.unit}" for n, value in curve.points)
+            seconds = time.monotonic() - started
+            print(f"{seconds:5.0f} s  {curve.along}, {curve.name}: {points}", flush=True)
+    about = report.circumstances(
+        len(messages), curves.CALLS, ("curves",), load, time.monotonic() - started
+    )
+    whole = curves_report.Curves(about, tuple(found))
+    print(curves_report.summary(whole))
+    curves_report.write_committed(whole)
+    print("Written: docs/benchmarks/curves.json, curves.svg, and docs/benchmarks.md.")
+    return 0
+
+
+def _check(given: argparse.Namespace, messages: list[Message]) -> int:
+    """Measure, and say what got slower and what got faster since the stored run."""
+    stored = compare_runs.stored_run(given.stored)
+    if other := compare_runs.other_kind(stored.about, report.machine()):
+        reason = f"{other}: nothing is compared"
+        print(compare_runs.nothing_compared(reason) if given.json else reason)
+        return 0
+    compare_runs.check_workload(stored.about, len(messages), given.only)
+    progress = sys.stderr if given.json else sys.stdout
+    results = asyncio.run(_run(messages, given.rounds, given.only, progress))
+    found = compare_runs.compare(stored, results)
+    print(found.as_json() if given.json else f"\n{found}")
+    return found.exit_code
+
+
+def _beside_the_stored(given: argparse.Namespace, results: report.Results) -> str:
+    """The comparison with the stored run as text, or why there is none."""
+    try:
+        stored = compare_runs.stored_run(given.stored)
+        compare_runs.check_workload(stored.about, results.about["messages"], ())
+    except CannotCompare as error:
+        return f"Nothing is compared: {error}."
+    if other := compare_runs.other_kind(stored.about, results.about):
+        return f"Nothing is compared: {other}."
+    return str(compare_runs.compare(stored, results))
+
+
+def _name(given: argparse.Namespace) -> str:
+    """The name of the stored run that this one may replace."""
+    return "integrations" if given.integrations else "results"
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
-    parser.add_argument("--threads", type=Path, metavar="FILE", help=f"{SHAPE}".replace("%", "%%"))
+    parser.add_argument(
+        "--threads",
+        type=Path,
+        metavar="FILE",
+        default=os.environ.get("MEMALCHEMY_THREADS") or None,
+        help=f"{SHAPE}. Without it the file that MEMALCHEMY_THREADS names".replace("%", "%%"),
+    )
     parser.add_argument(
         "--rounds", type=int, default=ROUNDS, help=f"rounds of each measurement, at least {ROUNDS}"
     )
@@ -97,11 +167,39 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         action="store_true",
         help="measure nothing; write the pictures and the pages from the JSON in docs/benchmarks",
     )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="measure, and compare with the stored run; exit code 1 if a ratio got worse by "
+        f"{ALLOWED:.0%} or more. Nothing is written".replace("%", "%%"),
+    )
+    parser.add_argument(
+        "--stored",
+        type=Path,
+        metavar="JSON",
+        help="the run to compare with, in place of docs/benchmarks/results.json, or of "
+        "integrations.json",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="with --check, print the comparison as JSON"
+    )
+    parser.add_argument(
+        "--curves",
+        action="store_true",
+        help="measure how operations grow on SQLite, up to a million threads and states of 50 MB, "
+        "and show it in docs/benchmarks.md; nothing else is measured",
+    )
     given = parser.parse_args(arguments)
     if given.render:
         return given
     if given.threads is None:
-        parser.error(f"--threads FILE is missing: {SHAPE}")
+        parser.error(f"--threads FILE is missing, and MEMALCHEMY_THREADS names none: {SHAPE}")
+    if given.json and not given.check:
+        parser.error("--json is for --check")
+    if given.check and given.out is not None:
+        parser.error("--check writes nothing: leave --out out")
+    if given.stored is None:
+        given.stored = report.stored_file(_name(given))
     if given.rounds < ROUNDS:
         parser.error(f"--rounds must be at least {ROUNDS}: fewer have no middle to trust")
     known = (*GROUPS, *INTEGRATIONS)
@@ -113,28 +211,30 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return given
 
 
-async def _run(messages: list[Message], rounds: int, groups: Sequence[str]) -> report.Results:
-    """Measure, and say each finding as it comes in."""
+async def _run(
+    messages: list[Message], rounds: int, groups: Sequence[str], progress: TextIO | None = None
+) -> report.Results:
+    """Measure, and say each finding as it comes in, on the standard output if nowhere else."""
+    say = partial(print, file=progress, flush=True)
     # Neither side of a comparison may use a core that the other does not.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from benchmarks.servers import durability, postgres
 
     modules = [(name, importlib.import_module(f"benchmarks.{name}")) for name in groups]
     if len(messages) < FULL:
-        print(
+        say(
             f"{len(messages):,} messages: targets that are stated for {FULL:,}, or for more than "
-            "there are, are left out",
-            flush=True,
+            "there are, are left out"
         )
     findings: list[Finding] = []
     started, load = time.monotonic(), report.load_average()
     with tempfile.TemporaryDirectory(prefix="ma-bench-") as directory, postgres() as server:
         for number, (name, module) in enumerate(modules, start=1):
-            print(f"[{number}/{len(modules)}] {name}", flush=True)
+            say(f"[{number}/{len(modules)}] {name}")
             measuring = module.measure(messages, Path(directory), server.new_database, rounds)
             async for finding in measuring:
                 findings.append(finding)
-                print(f"{time.monotonic() - started:5.0f} s  {report.line(finding)}", flush=True)
+                say(f"{time.monotonic() - started:5.0f} s  {report.line(finding)}")
         about = report.circumstances(
             len(messages), rounds, groups, load, time.monotonic() - started
         )

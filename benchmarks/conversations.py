@@ -23,8 +23,12 @@ from typing import Any
 from benchmarks.filling import settle
 from benchmarks.measure import (
     Finding,
+    Seconds,
+    Stopwatch,
     at_least,
     at_most,
+    cpu_ratio,
+    cpu_speed,
     megabytes,
     milliseconds,
     ratio,
@@ -37,6 +41,8 @@ from memalchemy.conversations._cache import drop_conversation
 from memalchemy.space import measure as space_of
 
 TURNS = 1_000
+ENTRIES = 1_000
+"""Messages of the conversation that is loaded."""
 FEW, MANY = 100, 100_000
 CALLS = 100
 """Appends of a round."""
@@ -108,6 +114,7 @@ async def _written(turns: list[tuple[str, str]], directory: Path) -> AsyncIterat
         None,
         megabytes(our_files),
         megabytes(their_files),
+        better="at most",
     )
 
 
@@ -119,7 +126,7 @@ async def _loading(
 ) -> AsyncIterator[Finding]:
     records = [
         {"role": role, "content": text}
-        for turn in turns
+        for turn in turns[: ENTRIES // 2]
         for role, text in zip(("user", "assistant"), turn, strict=True)
     ]
     here, there = place("ours"), place("theirs")
@@ -132,13 +139,13 @@ async def _loading(
     for where in (here, there):
         if isinstance(where, str):
             settle(where)
-    assert len(await talk.messages()) == len(await theirs.load()) == 2 * TURNS
+    assert len(await talk.messages()) == len(await theirs.load()) == ENTRIES
 
-    async def timed(load: Callable[[], Awaitable[Any]]) -> float:
-        began = time.perf_counter()
+    async def timed(load: Callable[[], Awaitable[Any]]) -> Seconds:
+        watch = Stopwatch()
         for _ in range(5):
             await load()
-        return (time.perf_counter() - began) / 5
+        return watch.per(5)
 
     async def fresh() -> Any:
         return await Conversation(db, "talk").messages()
@@ -152,9 +159,9 @@ async def _loading(
     await theirs.close()
     await db.close()
     for which, what, target in (
-        ("again", f"load {TURNS:,} turns again", None),
-        ("fresh", f"load {TURNS:,} turns by a new object, read in this process", at_least(3)),
-        ("first", f"first load of {TURNS:,} turns in a process", at_least(3)),
+        ("again", f"load {ENTRIES:,} entries again", None),
+        ("fresh", f"load {ENTRIES:,} entries by a new object, read in this process", at_least(3)),
+        ("first", f"first load of {ENTRIES:,} entries in a process", at_least(2)),
     ):
         yield Finding(
             "conversations",
@@ -164,6 +171,8 @@ async def _loading(
             target,
             milliseconds(found[which]),
             milliseconds(found["theirs"]),
+            cpu=cpu_speed(found[which], found["theirs"]) if engine == "SQLite" else None,
+            better="at least",
         )
 
 
@@ -186,11 +195,11 @@ async def _appending(
     if isinstance(where, str):
         settle(where)
 
-    async def appends(thread_id: str) -> float:
-        began = time.perf_counter()
+    async def appends(thread_id: str) -> Seconds:
+        watch = Stopwatch()
         for at in range(CALLS):
             await log.append(thread_id, texts[at % len(texts)][:200])
-        return (time.perf_counter() - began) / CALLS
+        return watch.per(CALLS)
 
     found = await take_turns(
         {"many": lambda: appends("many"), "few": lambda: appends("few")}, max(rounds, 5)
@@ -204,6 +213,7 @@ async def _appending(
         at_most(1.2),
         milliseconds(found["many"]),
         milliseconds(found["few"]),
+        cpu=cpu_ratio(found["many"], found["few"]) if engine == "SQLite" else None,
     )
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +25,19 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, insert, select
 
-from benchmarks.measure import Finding, Run, at_most, milliseconds, ratio, take_turns, under
+from benchmarks.measure import (
+    Finding,
+    Run,
+    Seconds,
+    Stopwatch,
+    at_most,
+    cpu_ratio,
+    mean,
+    milliseconds,
+    ratio,
+    take_turns,
+    under,
+)
 from benchmarks.subjects.ours import Ours
 from benchmarks.workload import FULL, Message, blobs, state_at
 from memalchemy.keys import log_key
@@ -84,11 +95,11 @@ async def _fill(ours: Ours, thread: str, messages: Sequence[Message], steps: int
 def _calling(call: Callable[[], Awaitable[list[str]]], count: int) -> Run:
     """The mean time of some calls, each of which must find *count*."""
 
-    async def run() -> float:
-        started = time.perf_counter()
+    async def run() -> Seconds:
+        watch = Stopwatch()
         for _ in range(CALLS):
             assert len(await call()) == count
-        return (time.perf_counter() - started) / CALLS
+        return watch.per(CALLS)
 
     return run
 
@@ -106,6 +117,7 @@ def _finding(
         f"{milliseconds(found['much'])} with {much}",
         f"{milliseconds(found['little'])} with {little}",
         note,
+        cpu_ratio(found["much"], found["little"]) if name.endswith("SQLite") else None,
     )
 
 
@@ -125,15 +137,15 @@ async def _checkpoints(engine: str, ours: Ours, length: int, rounds: int) -> Fin
 
 async def _opening(engine: str, full: Ours, empty: Ours, length: int, rounds: int) -> Finding:
     def opening(ours: Ours, count: int) -> Run:
-        async def run() -> float:
-            total = 0.0
+        async def run() -> Seconds:
+            times = []
             for _ in range(3):
-                started = time.perf_counter()
+                watch = Stopwatch()
                 again = ours.again()
                 assert len(await again.checkpointer.list_checkpoints(LONG, limit=10)) == count
-                total += time.perf_counter() - started
+                times.append(watch.read())
                 await again.close()
-            return total / 3
+            return mean(times)
 
         return run
 

@@ -56,8 +56,8 @@ async def measure(
 
 
 async def _imports(rounds: int) -> list[Finding]:
-    await _python("-c", IMPORT)  # so that every module is compiled
-    found = [await _python("-c", IMPORT) for _ in range(rounds)]
+    await fresh_python("-c", IMPORT)  # so that every module is compiled
+    found = [await fresh_python("-c", IMPORT) for _ in range(rounds)]
     theirs, plain, used, wall = (
         median(one[key] for one in found) for key in ("theirs", "plain", "used", "wall")
     )
@@ -87,7 +87,9 @@ async def _imports(rounds: int) -> list[Finding]:
 async def _memory(messages: Sequence[Message], directory: Path) -> list[Finding]:
     given = directory / "memory.json"
     given.write_text(json.dumps(_state(messages)))
-    found = await _python("-m", "benchmarks.footprint", str(directory / "memory.db"), str(given))
+    found = await fresh_python(
+        "-m", "benchmarks.footprint", str(directory / "memory.db"), str(given)
+    )
     (cached, resident), (cached_later, resident_later) = found["after"]
     mib = 2**20
     fewer, more = THREADS
@@ -124,7 +126,7 @@ def _state(messages: Sequence[Message]) -> dict[str, Any]:
     return {"messages": chosen}
 
 
-async def _python(*arguments: str) -> Any:
+async def fresh_python(*arguments: str) -> Any:
     """What a fresh interpreter printed, which is JSON."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, *arguments, stdout=asyncio.subprocess.PIPE
@@ -134,7 +136,7 @@ async def _python(*arguments: str) -> Any:
     return json.loads(printed)
 
 
-def _resident() -> int:
+def resident() -> int:
     """Bytes of this process in memory now; where the system does not say, at its peak."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -153,12 +155,12 @@ async def _serve(where: str, given: str) -> None:
     ours = Ours(Path(where))
     await ours.open()
     await ours.save("first", {"step": 0})
-    before, after = _resident(), []
+    before, after = resident(), []
     for number in range(THREADS[-1]):
         for step in (1, 2):
             await ours.save(f"thread-{number}", state | {"owner": f"user {number}", "step": step})
         if number + 1 in THREADS:
-            after.append((TipCache.of(ours.db).bytes, _resident()))
+            after.append((TipCache.of(ours.db).bytes, resident()))
     await ours.close()
     print(json.dumps({"before": before, "after": after}))
 

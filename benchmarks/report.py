@@ -64,6 +64,7 @@ TITLES = {
     "text": "Search by words",
     "hybrid": "Search by both",
     "conversations": "Conversations",
+    "limits": "Limits",
 }
 """The groups of the whole run, in the order of the report."""
 
@@ -127,13 +128,20 @@ def circumstances(
         "groups": list(groups),
         "tolerance": TOLERANCE,
         "seconds": round(seconds),
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "cpus": os.cpu_count(),
+        **machine(),
         "load_average_before": [round(one, 2) for one in load],
         "load_average_after": [round(one, 2) for one in load_average()],
         "sqlite": sqlite3.sqlite_version,
         "versions": _versions(),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """The kind of machine: times of another kind say nothing beside these."""
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cpus": os.cpu_count(),
     }
 
 
@@ -153,10 +161,10 @@ def _versions() -> dict[str, str]:
 
 def line(finding: Finding) -> str:
     """One finding, as it comes in."""
-    promised = str(finding.target) if finding.target else finding.note or "no target"
+    cpu = f"; CPU {finding.cpu.ratio:.3f}x" if finding.cpu else ""
     return (
         f"{verdict(finding):7}{finding!s:>12}  {finding.name}  "
-        f"({promised}; {finding.ours} | {finding.theirs})"
+        f"({finding.promised or 'no target'}; {finding.ours} | {finding.theirs}{cpu})"
     )
 
 
@@ -173,7 +181,7 @@ def table(results: Results) -> str:
     for title, found in results.grouped():
         lines += ["", title]
         for finding in found:
-            promised = str(finding.target) if finding.target else finding.note or "no target"
+            promised = finding.promised or "no target"
             mark = verdict(finding) if finding.target else ""
             lines.append(
                 f"  {finding.name:{width}}  {finding!s:>12}  {promised:<14}  {mark}".rstrip()
@@ -194,11 +202,12 @@ def summary(results: Results) -> str:
 
 
 def markdown(findings: Iterable[Finding]) -> list[str]:
-    rows = ["| what | ours | theirs | found | target | |", "|---|---|---|---|---|---|"]
+    rows = ["| what | ours | theirs | found | of CPU | target | |", "|---|---|---|---|---|---|---|"]
     for finding in findings:
-        target = str(finding.target or finding.note or "")
         mark = {"met": "met", "MISSED": "**missed**", "-": ""}[verdict(finding)]
-        cells = (finding.name, finding.ours, finding.theirs, str(finding), target, mark)
+        cpu = f"{finding.cpu.ratio:.3g}x" if finding.cpu else ""
+        found = (finding.name, finding.ours, finding.theirs, str(finding))
+        cells = (*found, cpu, finding.promised, mark)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return rows
 
@@ -224,9 +233,9 @@ def docs_section(results: Results) -> str:
         f"{summary(results)}",
         "",
         f"{about['date']}, {about['system']}, {about['cpus']} CPUs, load average "
-        f"{_load(about['load_average_before'])} before and {_load(about['load_average_after'])} "
-        f"after the run of {about['seconds']} s; Python {about['python']}, SQLite "
-        f"{about['sqlite']}, "
+        f"{load_text(about['load_average_before'])} before and "
+        f"{load_text(about['load_average_after'])} after the run of {about['seconds']} s; "
+        f"Python {about['python']}, SQLite {about['sqlite']}, "
         + (f"PostgreSQL {server['server_version']}, " if server else "")
         + f"{versions}. {about['messages']:,} messages, {about['rounds']} rounds or more.",
         "",
@@ -242,7 +251,7 @@ def docs_section(results: Results) -> str:
     return "\n".join(lines).rstrip()
 
 
-def _load(found: Sequence[float]) -> str:
+def load_text(found: Sequence[float]) -> str:
     return f"{found[0]:.1f}" if found else "unknown"
 
 
@@ -253,13 +262,14 @@ SECTIONS = {
 }
 
 
-def with_section(page: str, section: str) -> str:
+def with_section(page: str, section: str, marks: tuple[str, str] = (BEGIN, END)) -> str:
     """*page* with what stands between the two marks replaced."""
-    before, _, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise ValueError(f"the page has no {BEGIN} … {END}")
-    return f"{before}{BEGIN}\n{section}\n{END}{after}"
+    begin, end = marks
+    before, _, rest = page.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise ValueError(f"the page has no {begin} … {end}")
+    return f"{before}{begin}\n{section}\n{end}{after}"
 
 
 def is_whole(results: Results, groups: Sequence[str]) -> bool:
@@ -277,7 +287,11 @@ def write(results: Results, directory: Path, name: str = "results") -> None:
 
 def committed(name: str) -> Results:
     """A run that the documentation shows."""
-    return Results.from_json((COMMITTED / f"{name}.json").read_text(encoding="utf-8"))
+    return Results.from_json(stored_file(name).read_text(encoding="utf-8"))
+
+
+def stored_file(name: str) -> Path:
+    return COMMITTED / f"{name}.json"
 
 
 def write_committed(name: str, results: Results) -> None:

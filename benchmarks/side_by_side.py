@@ -9,8 +9,7 @@ framework: what one is called with is a `Backend`'s business.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,10 @@ from typing import Any, Protocol
 from benchmarks.filling import settle
 from benchmarks.measure import (
     Finding,
+    Seconds,
+    Stopwatch,
     at_least,
+    cpu_speed,
     megabytes,
     milliseconds,
     ratio,
@@ -79,7 +81,9 @@ class Comparison:
     """The messages that a save adds."""
     is_promised: bool = True
 
-    def finding(self, what: str, length: int, ours: list[float], theirs: list[float]) -> Finding:
+    def finding(
+        self, what: str, length: int, ours: Sequence[float], theirs: Sequence[float]
+    ) -> Finding:
         promised = at_least(1) if self.is_promised and length >= PROMISED else None
         target, note = under(length, self.known, promised)
         return Finding(
@@ -91,6 +95,8 @@ class Comparison:
             milliseconds(ours),
             milliseconds(theirs),
             note,
+            cpu_speed(ours, theirs) if self.engine == "SQLite" else None,
+            better="at least",
         )
 
     def bytes_of(self, length: int, grown: dict[str, int]) -> list[Finding]:
@@ -105,6 +111,7 @@ class Comparison:
                 None,
                 megabytes(grown[which]),
                 megabytes(grown["theirs"]),
+                better="at least",
             )
             for which, what in kinds
         ]
@@ -112,7 +119,7 @@ class Comparison:
 
 async def compare(one: Comparison, rounds: int) -> AsyncIterator[Finding]:
     sides = {"ours": one.ours, "silent": one.silent, "theirs": one.theirs}
-    walls: dict[str, list[float]] = {name: [] for name in sides}
+    times: dict[str, list[Seconds]] = {name: [] for name in sides}
     for side in sides.values():
         await side.open()
         await side.save(OTHER, one.state(one.pace))
@@ -122,15 +129,15 @@ async def compare(one: Comparison, rounds: int) -> AsyncIterator[Finding]:
         state = one.state(length)
         first = length // one.pace % len(names)
         for name in names[first:] + names[:first]:
-            began = time.perf_counter()
+            watch = Stopwatch()
             await sides[name].save(THREAD, state)
-            walls[name].append(time.perf_counter() - began)
+            times[name].append(watch.read())
         if length not in LENGTHS:
             continue
         grown = {name: size_of(side.place) - empty[name] for name, side in sides.items()}
         for finding in one.bytes_of(length, grown):
             yield finding
-        yield one.finding("save", length, walls["ours"][-WINDOW:], walls["theirs"][-WINDOW:])
+        yield one.finding("save", length, times["ours"][-WINDOW:], times["theirs"][-WINDOW:])
         for where in (one.ours.place, one.theirs.place):
             if isinstance(where, str):
                 settle(where)
@@ -142,7 +149,7 @@ async def compare(one: Comparison, rounds: int) -> AsyncIterator[Finding]:
         await side.close()
 
 
-async def _cold(backend: Backend, length: int) -> float:
+async def _cold(backend: Backend, length: int) -> Seconds:
     times = []
     for _ in range(LOADS):
         fresh = backend.again()
@@ -155,14 +162,14 @@ async def _cold(backend: Backend, length: int) -> float:
     return sorted(times)[LOADS // 2]
 
 
-async def _warm(backend: Backend, length: int) -> float:
+async def _warm(backend: Backend, length: int) -> Seconds:
     return sorted([await _timed(backend, length) for _ in range(LOADS)])[LOADS // 2]
 
 
-async def _timed(backend: Backend, length: int) -> float:
-    began = time.perf_counter()
+async def _timed(backend: Backend, length: int) -> Seconds:
+    watch = Stopwatch()
     found = await backend.load(THREAD)
-    took = time.perf_counter() - began
+    took = watch.read()
     assert found == length, f"{backend.name} has {found} of {length} messages"
     return took
 

@@ -12,12 +12,20 @@ import asyncio
 import contextlib
 import json
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Finding, at_most, milliseconds, ratio, under
+from benchmarks.measure import (
+    Finding,
+    Seconds,
+    Stopwatch,
+    at_most,
+    cpu_ratio,
+    milliseconds,
+    ratio,
+    under,
+)
 from benchmarks.subjects.langgraph import LangGraph
 from benchmarks.subjects.ours import Ours
 from benchmarks.workload import Message, state_at
@@ -28,6 +36,7 @@ WINDOW = 40
 """The last saves count, twenty of each process."""
 
 SUBJECTS = {"ours": Ours, "theirs": LangGraph}
+MOST = {"SQLite": 1.3, "PostgreSQL": 1.5}
 
 
 async def measure(
@@ -47,7 +56,7 @@ async def measure(
 async def _on(
     engine: str, places: dict[str, str], given: Path, length: int, window: int
 ) -> Finding:
-    times: dict[str, list[float]] = {name: [] for name in places}
+    times: dict[str, list[Seconds]] = {name: [] for name in places}
     last: dict[str, dict[str, Any]] = {name: {} for name in places}
     async with contextlib.AsyncExitStack() as stack:
         pairs = {
@@ -58,11 +67,11 @@ async def _on(
             for name in sorted(pairs, reverse=step % 2 == 0):
                 process = pairs[name][step % 2]
                 last[name] = await process.save(step, last[name])
-                times[name].append(last[name]["seconds"])
+                times[name].append(Seconds(*last[name]["seconds"]))
     for name, where in places.items():
         await _check(name, where, given, length)
     ours, theirs = times["ours"][-window:], times["theirs"][-window:]
-    target, note = under(LENGTH, length, at_most(1.5))
+    target, note = under(LENGTH, length, at_most(MOST[engine]))
     peer = "AsyncSqliteSaver" if engine == "SQLite" else "AsyncPostgresSaver"
     return Finding(
         "turns",
@@ -73,6 +82,7 @@ async def _on(
         milliseconds(ours),
         f"{peer} {milliseconds(theirs)}",
         note,
+        cpu_ratio(ours, theirs) if engine == "SQLite" else None,
     )
 
 
@@ -144,10 +154,10 @@ async def _serve(name: str, where: str, given: str) -> None:
         state, last = state_at(messages, order["step"]), order["last"]
         if isinstance(subject, LangGraph) and last:
             subject.knows(THREAD, last["versions"], last["id"])
-        started = time.perf_counter()
+        watch = Stopwatch()
         saved = await subject.save(THREAD, state)
-        seconds = time.perf_counter() - started
-        answer = {"seconds": seconds, "id": saved}
+        took = watch.read()
+        answer = {"seconds": (took, took.cpu), "id": saved}
         if isinstance(subject, LangGraph):
             answer["versions"] = subject.versions(THREAD)
         print(json.dumps(answer), flush=True)

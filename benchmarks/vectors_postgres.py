@@ -23,8 +23,9 @@ from memalchemy.search.indexes import build_index
 
 ALL = ("w",)
 SHARES = {"20 %": 0.2, "10 %": 0.1, "1 %": 0.01, "0.1 %": 0.001}
-SMALL = ("10 %", "1 %", "0.1 %")
-"""Those of up to 10,000 vectors, which are compared exactly."""
+SMALL = {"10 %": 1.1, "1 %": 1.3, "0.1 %": 1.5}
+"""Those of up to 10,000 vectors, which are compared exactly: at most so much slower than by hand,
+as the fixed cost of a call weighs more in fewer."""
 BEST = 10
 
 Namespace = tuple[str, ...]
@@ -88,6 +89,7 @@ async def measure(matrix: Floats, queries: Floats, dsn: str, rounds: int) -> Asy
         None,
         f"{index.bytes / 2**20:.0f} MiB",
         "-",
+        better="at least",
     )
     for share in ("20 %", "100 %"):
         namespace = ALL if share == "100 %" else (*ALL, name_of(share))
@@ -175,7 +177,7 @@ async def _exact(
         "PostgreSQL, against exact SQL by hand",
         ratio(found["ours"], found["hand"]),
         "x",
-        at_most(1.1),
+        at_most(SMALL[share]),
         milliseconds(found["ours"]),
         f"by hand {milliseconds(found['hand'])}",
     )
@@ -259,5 +261,6 @@ async def _langgraph(
         None,
         milliseconds(found["ours"]),
         f"PostgresStore {milliseconds(found['theirs'])}",
+        better="at most",
     )
     await theirs.close()

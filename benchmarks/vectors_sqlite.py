@@ -7,7 +7,6 @@ The whole of 100,000 vectors is one namespace; beside it others hold a tenth of 
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from itertools import cycle
@@ -18,7 +17,19 @@ import numpy as np
 
 from benchmarks.corpus import Floats, nearest
 from benchmarks.filling import MODEL, Item
-from benchmarks.measure import Finding, Run, at_least, at_most, milliseconds, ratio, take_turns
+from benchmarks.measure import (
+    Finding,
+    Run,
+    Seconds,
+    Stopwatch,
+    at_least,
+    at_most,
+    cpu_ratio,
+    mean,
+    milliseconds,
+    ratio,
+    take_turns,
+)
 from benchmarks.subjects.stores import OurStore
 from memalchemy.keys import encode_namespace
 from memalchemy.search._vector_cache import MATRICES, MatrixScope
@@ -63,16 +74,13 @@ def timed(call: Callable[[Floats], Any], queries: Floats, calls: int) -> Run:
     """The mean time of some calls, each with the next query."""
     following = cycle(queries)
 
-    async def run() -> float:
-        total = 0.0
+    async def run() -> Seconds:
+        watch = Stopwatch()
         for _ in range(calls):
-            query = next(following)
-            started = time.perf_counter()
-            found = call(query)
+            found = call(next(following))
             if hasattr(found, "__await__"):
-                found = await found
-            total += time.perf_counter() - started
-        return total / calls
+                await found
+        return watch.per(calls)
 
     return run
 
@@ -118,6 +126,7 @@ async def _in_process(ours: OurStore, matrix: Floats, queries: Floats, rounds: i
         at_most(1.5),
         milliseconds(found["ours"]),
         f"the largest number in them {milliseconds(found['reading'])}",
+        cpu=cpu_ratio(found["ours"], found["reading"]),
     )
 
 
@@ -146,24 +155,26 @@ async def _public(
         at_most(target) if target else None,
         milliseconds(found["ours"]),
         f"M @ q and its top ten {milliseconds(found['bare'])}",
+        cpu=cpu_ratio(found["ours"], found["bare"]),
+        better="at most",
     )
 
 
 async def _after_a_write(ours: OurStore, queries: Floats, rounds: int) -> Finding:
     following = iter(range(10**6))
 
-    async def after() -> float:
-        total = 0.0
+    async def after() -> Seconds:
+        times = []
         for _ in range(5):
             number = next(following)
             query = queries[number % len(queries)]
             key = f"k{number}"
             await ours.store.put_with_embedding(WHOLE, key, {"at": number}, query)
-            started = time.perf_counter()
+            watch = Stopwatch()
             found = await ours.keys_near(WHOLE, query, BEST)
-            total += time.perf_counter() - started
+            times.append(watch.read())
             assert key in found, "a search did not see the write before it"
-        return total / 5
+        return mean(times)
 
     warm = timed(lambda query: ours.keys_near(WHOLE, query, BEST), queries, 5)
     found = await take_turns({"after": after, "warm": warm}, max(rounds, 9))
@@ -175,17 +186,18 @@ async def _after_a_write(ours: OurStore, queries: Floats, rounds: int) -> Findin
         at_most(1.1),
         milliseconds(found["after"]),
         f"warm {milliseconds(found['warm'])}",
+        cpu=cpu_ratio(found["after"], found["warm"]),
     )
 
 
 async def _cold(
     ours: OurStore, matrix: Floats, queries: Floats, rounds: int
 ) -> AsyncIterator[Finding]:
-    async def cold() -> float:
+    async def cold() -> Seconds:
         MATRICES.clear()
-        started = time.perf_counter()
+        watch = Stopwatch()
         await ours.keys_near(WHOLE, queries[0], BEST)
-        return time.perf_counter() - started
+        return watch.read()
 
     async def warm() -> float:
         await ours.keys_near(WHOLE, queries[0], BEST)  # whatever the turn before has left
@@ -197,9 +209,10 @@ async def _cold(
         "cold search against a warm one, SQLite",
         ratio(found["cold"], found["warm"]),
         "x",
-        at_most(20),
+        at_most(15),
         milliseconds(found["cold"]),
         f"warm {milliseconds(found['warm'])}",
+        cpu=cpu_ratio(found["cold"], found["warm"]),
     )
     MATRICES.clear()
     tracemalloc.start()
@@ -214,4 +227,5 @@ async def _cold(
         None,
         f"{peak / 2**20:.0f} MiB",
         f"the matrix {matrix.nbytes / 2**20:.0f} MiB",
+        better="at most",
     )

@@ -10,7 +10,6 @@ one is in about a fifth of all.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from itertools import cycle
@@ -20,7 +19,17 @@ from typing import Any
 from benchmarks import hybrid
 from benchmarks.corpus import plain_words, texts
 from benchmarks.filling import Item, settle
-from benchmarks.measure import Finding, Run, at_least, milliseconds, ratio, take_turns
+from benchmarks.measure import (
+    Finding,
+    Run,
+    Seconds,
+    Stopwatch,
+    at_least,
+    cpu_speed,
+    milliseconds,
+    ratio,
+    take_turns,
+)
 from benchmarks.subjects.raw_words import RawWordsPostgres, RawWordsSqlite
 from benchmarks.subjects.stores import OurStore
 from benchmarks.workload import Message
@@ -88,11 +97,11 @@ async def _check(ours: OurStore, chosen: Chosen, split: Sequence[set[str]]) -> N
 def _timed(ask: Callable[[str], Awaitable[Any]], queries: Sequence[str], calls: int) -> Run:
     following = cycle(queries)
 
-    async def run() -> float:
-        started = time.perf_counter()
+    async def run() -> Seconds:
+        watch = Stopwatch()
         for _ in range(calls):
             assert await ask(next(following))
-        return (time.perf_counter() - started) / calls
+        return watch.per(calls)
 
     return run
 
@@ -114,6 +123,7 @@ async def _against_scan(
         at_least(50),
         milliseconds(found["ours"]),
         f"LIKE {milliseconds(found['scan'])}",
+        cpu=cpu_speed(found["ours"], found["scan"]) if engine == "SQLite" else None,
     )
 
 
@@ -135,4 +145,5 @@ async def _in_a_small_place(
         at_least(10),
         milliseconds(found["ours"]),
         f"{raw.index} {milliseconds(found['index'])}",
+        cpu=cpu_speed(found["ours"], found["index"]) if engine == "SQLite" else None,
     )

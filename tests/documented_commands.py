@@ -124,7 +124,7 @@ def _nox(named: Named, config: pytest.Config) -> str | None:
     parser.add_argument("-l", action="store_true")
     if (wrong := _parsed(parser.parse_args, words)) is not None:
         return wrong
-    if parser.parse_args(words).session == "bench":
+    if parser.parse_args(words).session in ("bench", "bench-check"):
         return _parsed(benchmarks._parse, ours)
     return _pytest(Named(("pytest", *ours), named.whole), config)
 

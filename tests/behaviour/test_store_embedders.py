@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from shelf import AsyncEmbedder, Embedder, found_by, keys_of, vector_of
 
-from memalchemy import Database, MemalchemyError, Store
+from memalchemy import Database, MemalchemyError, NewItem, Store
 
 NS = ("vectors",)
 
@@ -41,6 +41,26 @@ async def test_a_batch_is_embedded_in_one_call(db: Database) -> None:
 
     assert [sorted(call) for call in embedder.calls] == [sorted(f"word{n}" for n in range(20))]
     assert keys_of(await store.search(NS, "word7", mode="vector", limit=1)) == ["k7"]
+
+
+async def test_what_changes_while_a_batch_is_embedded_is_stored_and_embedded_as_it_was(
+    db: Database,
+) -> None:
+    late = {"text": "apple", "more": "pear"}
+    asked: list[str] = []
+
+    async def embedder(texts: list[str]) -> list[Any]:
+        late["text"] = "hammer"  # while the batch waits for the vectors of its first item
+        asked.extend(texts)
+        return [vector_of(text) for text in texts]
+
+    store = Store(db, embedder=embedder)
+    await store.put_batch(
+        [NewItem(NS, "whole", {"text": "stone"}), NewItem(NS, "field", late, index=["text"])]
+    )
+
+    assert asked == ["stone", "apple"]
+    assert await store.get(NS, "field") == {"text": "apple", "more": "pear"}
 
 
 async def test_fields_that_are_indexed_have_vectors_of_their_own(db: Database) -> None:

@@ -391,8 +391,8 @@ def _batches(items: Sequence[Written]) -> Iterator[Sequence[Written]]:
 
 
 def _put_as_arrays(dialect: Dialect, items: Sequence[Row]) -> Program[dict[Place, int]]:
-    rows = yield put_items(dialect), batch_binds(dialect, items)
-    return {(row[0], row[1]): int(row[2]) for row in rows}
+    rows: Sequence[Any] = yield put_items(dialect), batch_binds(dialect, items)
+    return {(path, key): int(version) for path, key, version in rows}
 
 
 def batch_binds(dialect: Dialect, items: Sequence[Row]) -> dict[str, Any]:

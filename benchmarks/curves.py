@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import resource
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -20,7 +19,7 @@ from typing import Any
 
 from benchmarks.curves_report import Curve
 from benchmarks.filling_logs import fill_thread, fill_threads, state_of
-from benchmarks.footprint import fresh_python, resident
+from benchmarks.footprint import fresh_python, peak_resident, resident
 from benchmarks.measure import Stopwatch
 from benchmarks.subjects.ours import Ours
 from benchmarks.workload import Message
@@ -158,14 +157,12 @@ async def _serve(where: str, given: str, size: str) -> None:
         times.append(watch.read().cpu)
     loading = await _loading(ours, THREAD)
     await ours.close()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak = peak if sys.platform == "darwin" else peak * 1024
     found = {
         "first save": 1000 * first,
         "save with a small change": 1000 * median(times),
         "load the newest": loading,
         # An allocator's own page or two are no less than this.
-        "peak memory": max(0.1, (peak - before) / 1e6),
+        "peak memory": max(0.1, (peak_resident() - before) / 1e6),
     }
     print(json.dumps(found))
 

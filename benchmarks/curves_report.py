@@ -107,9 +107,13 @@ def section(found: Curves) -> str:
         ]
         for one in curves:
             mark = " **superlinear**" if one.is_superlinear else ""
-            cells = [f"{value:,.3g} {one.unit}" for _, value in one.points]
+            cells = [f"{_number(value)} {one.unit}" for _, value in one.points]
             lines.append(_row([one.name, *cells, f"{one.exponent:.2f}{mark}"]))
     return "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -190,7 +194,10 @@ class _Axes:
 def _panel(left: float, along: str, curves: Sequence[Curve]) -> list[str]:
     axes = _Axes(left, curves)
     (first, last), (low, high) = ((d[0], d[-1]) for d in (axes.decades_x, axes.decades_y))
-    parts = [_text(left + LEFT, 20, along, "head")]
+    parts = [
+        _text(left + LEFT, 20, along, "head"),
+        _text(left + LEFT, 36, "ms of CPU, and below the exponents", "small"),
+    ]
     for power in axes.decades_x:
         parts.append(axes.line("grid", (10.0**power, 10.0**low), (10.0**power, 10.0**high)))
         parts.append(_text(axes.x(10.0**power), TOP + PLOT + 16, _short(power), "small", "middle"))
@@ -217,7 +224,8 @@ def _panel(left: float, along: str, curves: Sequence[Curve]) -> list[str]:
             f'x2="{left + LEFT + 36}" y2="{y - 4}"/>'
         )
         what = ", superlinear" if one.is_superlinear else ""
-        label = f"{one.name}, {one.unit}; exponent {one.exponent:.2f}{what}"
+        unit = "" if one.unit == "ms" else f", {one.unit}"
+        label = f"{one.name}{unit}: {one.exponent:.2f}{what}"
         parts.append(_text(left + LEFT + 44, y, label, ""))
     return parts
 

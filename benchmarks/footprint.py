@@ -142,8 +142,25 @@ def resident() -> int:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
     except OSError:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024
+        return _peak_by_usage()
+
+
+def peak_resident() -> int:
+    """Bytes of this process in memory at its peak.
+
+    Linux's own count of resource usage would begin with the peak of the process that started it.
+    """
+    try:
+        status = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return _peak_by_usage()
+    (line,) = (one for one in status if one.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
+
+
+def _peak_by_usage() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 async def _serve(where: str, given: str) -> None:

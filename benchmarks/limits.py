@@ -70,9 +70,9 @@ def _finding(
     scale = 1000 if unit == "ms" else 1
     found = median(times) * scale
     cpus = [one.cpu * scale for one in times if isinstance(one, Seconds)]
-    beside = f", CPU {median(cpus):.3g} {unit}" if cpus else ""
+    beside = f", CPU {median(cpus):,.2f} {unit}" if cpus else ""
     target = None if limit is None else at_most(limit)
-    return Finding("limits", name, found, unit, target, f"{found:.3g} {unit}{beside}", "-")
+    return Finding("limits", name, found, unit, target, f"{found:,.2f} {unit}{beside}", "-")
 
 
 async def _timed(call: Callable[[], Awaitable[Any]], rounds: int, calls: int) -> list[Seconds]:

@@ -85,6 +85,12 @@ def same_log(a: Any, b: Any) -> ColumnElement[bool]:
     return a.c.log_id == b.c.log_id  # type: ignore[no-any-return]
 
 
+def is_in_window(table: Any) -> ColumnElement[bool]:
+    """Return the condition on positions from ``p_low`` to before ``p_high``."""
+    low, high = (bindparam(name, type_=table.c.seq.type) for name in ("p_low", "p_high"))
+    return and_(table.c.seq >= low, table.c.seq < high)
+
+
 def unexpired(table: Any = THREADS) -> ColumnElement[bool]:
     """Return the condition that a log has not expired; binds ``p_now``."""
     return or_(table.c.expires_at.is_(None), table.c.expires_at > bindparam("p_now"))

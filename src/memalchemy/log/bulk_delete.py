@@ -44,6 +44,7 @@ from memalchemy.log.tables import (
     Log,
     constants,
     is_in_window,
+    is_not_in,
     live,
     of_log,
     same_log,
@@ -402,14 +403,11 @@ def delete_unneeded_states(dialect: Dialect) -> Executable:
         .where(base >= low)
     )
     needed = dialect.statements.recursive_union(start, rest, _ROW)
-    is_needed = tuple_(*(DELTAS.c[name] for name in _ROW)).in_(
-        select(*(needed.c[name] for name in _ROW))
-    )
     return delete(DELTAS).where(
         is_of_listed_log(dialect, DELTAS),
         DELTAS.c.kind.in_(constants(*STATES)),
         is_in_window(DELTAS),
-        ~is_needed,
+        is_not_in(DELTAS, _ROW, needed),
     )
 
 

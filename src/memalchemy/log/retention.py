@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, FromClause, and_, bindparam, case, select, tuple_
+from sqlalchemy import CTE, ColumnElement, FromClause, and_, bindparam, case, select
 from sqlalchemy import literal_column as constant
 
 from memalchemy.dialects import Dialect
 from memalchemy.log.dependencies import CHECKPOINT_KEY, required_checkpoints
-from memalchemy.log.tables import CHECKPOINTS, is_in_window, of_log, same_log
+from memalchemy.log.tables import CHECKPOINTS, is_in_window, is_not_in, of_log, same_log
 
 
 def beyond_retention(dialect: Dialect) -> ColumnElement[bool]:
@@ -116,6 +116,4 @@ def rank_checkpoints(
 
 def is_let_go(rows: CTE, stay: CTE) -> ColumnElement[bool]:
     """Return the condition that neither a rule nor a dependency keeps a checkpoint of *rows*."""
-    name = tuple_(*(rows.c[column] for column in CHECKPOINT_KEY))
-    kept = name.in_(select(*(stay.c[column] for column in CHECKPOINT_KEY)))
-    return and_(rows.c.goes != constant("0"), ~kept)
+    return and_(rows.c.goes != constant("0"), is_not_in(rows, CHECKPOINT_KEY, stay))

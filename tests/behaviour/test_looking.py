@@ -234,6 +234,35 @@ async def test_long_values_that_begin_alike_are_told_apart(checkpointer: Checkpo
     assert [f["checkpoint_id"] for f in found] == [made]
 
 
+@pytest.mark.parametrize(
+    ("wanted", "other"),
+    [
+        ("x" * 500 + "a", "x" * 500 + "b"),
+        (1_000_000_000_000_001, 1_000_000_000_000_002),
+        ({"a": 1}, {"a": 2}),
+    ],
+    ids=["long texts", "long numbers", "objects"],
+)
+async def test_the_newest_are_found_behind_newer_ones_that_are_nearly_equal(
+    checkpointer: Checkpointer, wanted: Any, other: Any
+) -> None:
+    for n, value in enumerate([wanted] * 3 + [other] * 3 + [wanted]):
+        await checkpointer.save({}, f"t{n % 2}", f"c{n}", metadata={"k": value})
+
+    for limit, names in ((1, ["c6"]), (2, ["c6", "c2"]), (9, ["c6", "c2", "c1", "c0"]), (0, [])):
+        found = await checkpointer.query_by_metadata("k", wanted, limit)
+        assert [f["checkpoint_id"] for f in found] == names
+
+
+async def test_metadata_is_a_copy_of_the_infos(checkpointer: Checkpointer) -> None:
+    await checkpointer.save({}, "thread", metadata={"k": {"deep": [1]}})
+    (info,) = [info async for info in checkpointer.history("thread")]
+
+    info.as_dict()["metadata"]["k"]["deep"].append(2)
+
+    assert info.metadata == {"k": {"deep": [1]}}
+
+
 async def test_metadata_matches_come_newest_first_and_forget_what_was_replaced(
     checkpointer: Checkpointer,
 ) -> None:

@@ -113,7 +113,9 @@ def test_one_checkpoint_is_found_through_an_index(planner: Planner, mode: str) -
 @MODES
 @pytest.mark.parametrize("kind", ["text", "number", "container"])
 def test_metadata_is_answered_by_its_index(planner: Planner, kind: str, mode: str) -> None:
-    plan = planner.plan(listing.list_by_metadata(planner.memalchemy, kind=kind), mode)
+    statement = listing.list_by_metadata(planner.memalchemy, kind=kind, exact=False)
+
+    plan = planner.plan(statement, mode)
 
     assert "checkpoints" not in plan.scanned
     assert "ix_checkpoints_meta" in plan.indexes
@@ -298,6 +300,21 @@ async def test_a_file_is_asked_through_the_index_that_was_made_for_it(
         steps = await explain(db, statement(db.dialect))
 
     assert any(index in step for step in steps), steps
+
+
+@pytest.mark.parametrize("exact", [True, False])
+async def test_metadata_of_a_file_is_answered_by_its_index(file: str, exact: bool) -> None:
+    """Only the checkpoints that it finds are read, however many the log has."""
+    async with Database(file) as db:
+        steps = await explain(db, listing.list_by_metadata(db.dialect, kind="text", exact=exact))
+
+    assert "SEARCH checkpoints USING INTEGER PRIMARY KEY (rowid=?)" in steps
+    others = [step for step in steps if re.match(r"(SCAN|SEARCH) (checkpoints|threads)\b", step)]
+    assert [step[step.index("(") :] for step in others if "rowid=?" not in step] == [
+        "(log_id=?)",
+        "(log_id=? AND seq=?)",
+        "(log_id=?)",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -356,105 +356,185 @@ AND threads.namespace < :k_beyond
 ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_by_metadata(kind=text)
+-- checkpoints.listing.list_by_metadata(kind=text, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > :p_now)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
+      :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_by_metadata(kind=number)
+-- checkpoints.listing.list_by_metadata(kind=number, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > :p_now)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
+      :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_by_metadata(kind=true)
+-- checkpoints.listing.list_by_metadata(kind=true, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > :p_now)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
+      :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_by_metadata(kind=false)
+-- checkpoints.listing.list_by_metadata(kind=false, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > :p_now)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
+      :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_by_metadata(kind=null)
+-- checkpoints.listing.list_by_metadata(kind=null, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
+  AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+      json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+        :match_key RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > :p_now)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
+  AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+      json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+        :match_key RETURNING JSON))) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND checkpoints.tenant = :k_tenant
-AND NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
-AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
-    json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
-      :match_key RETURNING JSON))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_by_metadata(kind=container)
+-- checkpoints.listing.list_by_metadata(kind=container, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
+          :match_key RETURNING JSON), :match_pair RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > :p_now)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
+        :match_key RETURNING JSON), :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
-        :match_key RETURNING JSON), :match_pair RETURNING JSON))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -1212,9 +1292,11 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq
     FROM ranked
     WHERE ranked.goes != 0
-    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+    AND CASE
+    WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
         SELECT needed.log_id, needed.checkpoint_id
-        FROM needed)))
+        FROM needed)) THEN 0
+    ELSE 1 END != 0)
   SELECT found.log_id, found.seq
   FROM found)
 RETURNING checkpoints.log_id, checkpoints.checkpoint_id
@@ -1271,9 +1353,11 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq
     FROM ranked
     WHERE ranked.goes != 0
-    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+    AND CASE
+    WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
         SELECT needed.log_id, needed.checkpoint_id
-        FROM needed)))
+        FROM needed)) THEN 0
+    ELSE 1 END != 0)
   SELECT found.log_id, found.seq
   FROM found)
 
@@ -1305,7 +1389,8 @@ WHERE deltas.log_id IN (
 AND deltas.kind IN ('snapshot', 'delta')
 AND deltas.seq >= :p_low
 AND deltas.seq < :p_high
-AND ((deltas.log_id, deltas.seq) NOT IN (
+AND CASE
+WHEN ((deltas.log_id, deltas.seq) IN (
     WITH needed(log_id, seq) AS (
       SELECT roots.log_id AS log_id, roots.seq AS seq
       FROM (
@@ -1335,7 +1420,8 @@ AND ((deltas.log_id, deltas.seq) NOT IN (
       WHERE deltas.base_seq >= :p_low) CYCLE log_id, seq
     SET goes_round TO '1' DEFAULT '0'
     SELECT needed.log_id, needed.seq
-    FROM needed))
+    FROM needed)) THEN 0
+ELSE 1 END != 0
 
 -- log.bulk_delete.find_inverted()
 SELECT checkpoints.seq
@@ -1426,9 +1512,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1502,9 +1590,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1580,9 +1670,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1655,9 +1747,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1735,9 +1829,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1812,9 +1908,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1891,9 +1989,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1967,9 +2067,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL

@@ -376,113 +376,203 @@ AND threads.namespace < $4::VARCHAR
 ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
 LIMIT $5
 
--- checkpoints.listing.list_by_metadata(kind=text)
+-- checkpoints.listing.list_by_metadata(kind=text, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND checkpoints.tenant = $2::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
 
--- checkpoints.listing.list_by_metadata(kind=number)
+-- checkpoints.listing.list_by_metadata(kind=number, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND checkpoints.tenant = $2::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
 
--- checkpoints.listing.list_by_metadata(kind=true)
+-- checkpoints.listing.list_by_metadata(kind=true, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND checkpoints.tenant = $2::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
 
--- checkpoints.listing.list_by_metadata(kind=false)
+-- checkpoints.listing.list_by_metadata(kind=false, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND checkpoints.tenant = $2::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
 
--- checkpoints.listing.list_by_metadata(kind=null)
+-- checkpoints.listing.list_by_metadata(kind=null, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND checkpoints.tenant = $2::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
 
--- checkpoints.listing.list_by_metadata(kind=container)
+-- checkpoints.listing.list_by_metadata(kind=container, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND checkpoints.tenant = $2::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
 
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -3760,9 +3850,11 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq
     FROM ranked
     WHERE ranked.goes != 0
-    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+    AND CASE
+    WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
         SELECT needed.log_id, needed.checkpoint_id
-        FROM needed)))
+        FROM needed)) THEN 0
+    ELSE 1 END != 0)
   SELECT found.log_id, found.seq
   FROM found)
 RETURNING checkpoints.log_id, checkpoints.checkpoint_id
@@ -3817,9 +3909,11 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq
     FROM ranked
     WHERE ranked.goes != 0
-    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+    AND CASE
+    WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
         SELECT needed.log_id, needed.checkpoint_id
-        FROM needed)))
+        FROM needed)) THEN 0
+    ELSE 1 END != 0)
   SELECT found.log_id, found.seq
   FROM found)
 
@@ -3850,7 +3944,8 @@ WHERE deltas.log_id IN (
 AND deltas.kind IN ('snapshot', 'delta')
 AND deltas.seq >= $2::BIGINT
 AND deltas.seq < $3::BIGINT
-AND ((deltas.log_id, deltas.seq) NOT IN (
+AND CASE
+WHEN ((deltas.log_id, deltas.seq) IN (
     WITH RECURSIVE needed(log_id, seq) AS (
       SELECT roots.log_id AS log_id, roots.seq AS seq
       FROM (
@@ -3877,7 +3972,8 @@ AND ((deltas.log_id, deltas.seq) NOT IN (
       AND deltas.seq = needed.seq
       WHERE deltas.base_seq >= $2::BIGINT)
     SELECT needed.log_id, needed.seq
-    FROM needed))
+    FROM needed)) THEN 0
+ELSE 1 END != 0
 
 -- log.bulk_delete.find_inverted()
 SELECT checkpoints.seq
@@ -3965,9 +4061,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -4039,9 +4137,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -4115,9 +4215,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -4188,9 +4290,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -4266,9 +4370,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -4341,9 +4447,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -4418,9 +4526,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -4492,9 +4602,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL

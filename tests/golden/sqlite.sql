@@ -396,161 +396,484 @@ ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
--- checkpoints.listing.list_by_metadata(kind=text)
+-- checkpoints.listing.list_by_metadata(kind=text, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('t' || substr(?, ?,
+                  ?))))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND "each".type = 'text'
+      AND "each".atom = ?))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('t' || substr(?, ?,
-                ?))))) || '"'))
-AND (EXISTS (
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
     AND "each".type = 'text'
-    AND "each".atom = ?))
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
 
--- checkpoints.listing.list_by_metadata(kind=number)
+-- checkpoints.listing.list_by_metadata(kind=text, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('t' || substr(?, ?,
+                  ?))))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'text'
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('n' || printf(?, ?))))) || '"'))
-AND (EXISTS (
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_by_metadata(kind=number, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('n' || printf(?, ?))))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND ("each".type = 'integer'
+        OR "each".type = 'real')
+      AND "each".atom = ?))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
     AND ("each".type = 'integer'
       OR "each".type = 'real')
-    AND "each".atom = ?))
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
 
--- checkpoints.listing.list_by_metadata(kind=true)
+-- checkpoints.listing.list_by_metadata(kind=number, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('n' || printf(?, ?))))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'true'))) || '"'))
-AND (EXISTS (
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
-    AND "each".type = 'true'))
+    AND ("each".type = 'integer'
+      OR "each".type = 'real')
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
 
--- checkpoints.listing.list_by_metadata(kind=false)
+-- checkpoints.listing.list_by_metadata(kind=true, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'true'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND "each".type = 'true'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'false'))) || '"'))
-AND (EXISTS (
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
-    AND "each".type = 'false'))
+    AND "each".type = 'true')) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
 
--- checkpoints.listing.list_by_metadata(kind=null)
+-- checkpoints.listing.list_by_metadata(kind=true, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'true'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'null'))) || '"'))
-AND (EXISTS (
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
-    AND "each".type = 'null'))
+    AND "each".type = 'true')) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
 
--- checkpoints.listing.list_by_metadata(kind=container)
+-- checkpoints.listing.list_by_metadata(kind=false, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'false'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND "each".type = 'false'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'false')) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || json_type(?)))) || '"'))
-AND (EXISTS (
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_by_metadata(kind=false, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'false'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'false')) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_by_metadata(kind=null, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'null'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND "each".type = 'null'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'null')) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_by_metadata(kind=null, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'null'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'null')) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_by_metadata(kind=container, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || json_type(?)))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND ("each".type = 'object'
+        OR "each".type = 'array')
+      AND "each".value = json(?)))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
     AND ("each".type = 'object'
       OR "each".type = 'array')
-    AND "each".value = json(?)))
+    AND "each".value = json(?))) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
+
+-- checkpoints.listing.list_by_metadata(kind=container, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || json_type(?)))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND ("each".type = 'object'
+      OR "each".type = 'array')
+    AND "each".value = json(?))) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -1415,9 +1738,11 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq
     FROM ranked
     WHERE ranked.goes != 0
-    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+    AND CASE
+    WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
         SELECT needed.log_id, needed.checkpoint_id
-        FROM needed)))
+        FROM needed)) THEN 0
+    ELSE 1 END != 0)
   SELECT found.log_id, found.seq
   FROM found)
 RETURNING log_id, checkpoint_id
@@ -1475,9 +1800,11 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq
     FROM ranked
     WHERE ranked.goes != 0
-    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+    AND CASE
+    WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
         SELECT needed.log_id, needed.checkpoint_id
-        FROM needed)))
+        FROM needed)) THEN 0
+    ELSE 1 END != 0)
   SELECT found.log_id, found.seq
   FROM found)
 
@@ -1515,7 +1842,8 @@ WHERE deltas.log_id IN (
 AND deltas.kind IN ('snapshot', 'delta')
 AND deltas.seq >= ?
 AND deltas.seq < ?
-AND ((deltas.log_id, deltas.seq) NOT IN (
+AND CASE
+WHEN ((deltas.log_id, deltas.seq) IN (
     WITH RECURSIVE needed(log_id, seq) AS (
       SELECT roots.log_id AS log_id, roots.seq AS seq
       FROM (
@@ -1543,7 +1871,8 @@ AND ((deltas.log_id, deltas.seq) NOT IN (
       AND deltas.seq = needed.seq
       WHERE deltas.base_seq >= ?)
     SELECT needed.log_id, needed.seq
-    FROM needed))
+    FROM needed)) THEN 0
+ELSE 1 END != 0
 
 -- log.bulk_delete.find_inverted()
 SELECT checkpoints.seq
@@ -1637,9 +1966,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1712,9 +2043,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1789,9 +2122,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1863,9 +2198,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1942,9 +2279,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -2018,9 +2357,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -2096,9 +2437,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -2171,9 +2514,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL

@@ -8,9 +8,11 @@ from typing import Any
 
 import ormsgpack
 import pytest
+from sqlalchemy import and_, select
 
-from memalchemy import Checkpointer, CheckpointInfo, Database, NotFound
+from memalchemy import Checkpointer, CheckpointInfo, Database, NotFound, ThreadLog
 from memalchemy.contracts import CheckpointerProtocol, Packed
+from memalchemy.log import CHECKPOINTS, DELTAS
 
 SHAPE = {
     "thread_id",
@@ -281,6 +283,38 @@ async def test_the_newest_checkpoints_of_all_threads(checkpointer: Checkpointer)
 
     listed = await checkpointer.list_with_metadata(4)
     assert [entry["checkpoint_id"] for entry in listed] == ["c5", "c4", "c3", "c2"]
+
+
+@pytest.mark.parametrize("beside", ["nothing", "writes", "entries", "nameless states"])
+async def test_whole_states_are_counted_whatever_else_the_log_holds(
+    db: Database, checkpointer: Checkpointer, beside: str
+) -> None:
+    for n in range(9):
+        await checkpointer.save({"text": "word " * 50, "n": n}, "thread", f"c{n}")
+        if beside == "writes":
+            await checkpointer.put_writes([("said", n)], "thread", f"c{n}", "task")
+        if beside == "entries":
+            await ThreadLog(db).append("thread", [n])
+    kinds = dict.fromkeys(("snapshot", "delta"), 0)
+    if beside == "nameless states":
+        assert await checkpointer.delete("thread", "c0")
+    named = (
+        select(DELTAS.c.kind)
+        .join(
+            CHECKPOINTS,
+            and_(DELTAS.c.log_id == CHECKPOINTS.c.log_id, DELTAS.c.seq == CHECKPOINTS.c.seq),
+        )
+        .where(DELTAS.c.tenant == db.tenant)
+    )
+    for kind in await db.run_sync(lambda c: c.scalars(named).all()):
+        kinds[kind] += 1
+    assert kinds["delta"]
+
+    stats = await checkpointer.get_storage_stats("thread")
+
+    assert stats["full_checkpoints"] == kinds["snapshot"]
+    assert stats["delta_checkpoints"] == kinds["delta"]
+    assert stats["total_checkpoints"] == sum(kinds.values())
 
 
 async def test_storage_statistics(checkpointer: Checkpointer) -> None:

@@ -302,6 +302,16 @@ async def test_a_file_is_asked_through_the_index_that_was_made_for_it(
     assert any(index in step for step in steps), steps
 
 
+async def test_the_states_of_a_file_are_counted_in_its_indexes(file: str) -> None:
+    async with Database(file) as db:
+        steps = await explain(db, listing.measure_log(db.dialect))
+
+    for index in ("sqlite_autoindex_deltas_1", "uq_deltas_entry_key", "ix_deltas_base_seq"):
+        assert any(f"deltas USING COVERING INDEX {index} (log_id=?" in step for step in steps), (
+            steps
+        )
+
+
 @pytest.mark.parametrize("exact", [True, False])
 async def test_metadata_of_a_file_is_answered_by_its_index(file: str, exact: bool) -> None:
     """Only the checkpoints that it finds are read, however many the log has."""

@@ -682,17 +682,36 @@ AND json_equal(threads.meta, json_mergepatch(json_mergepatch(threads.meta,
 
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), :coalesce_2) AS coalesce_1,
-  coalesce(sum(checkpoints.stored_size), :coalesce_4) AS coalesce_3, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('snapshot')) THEN :param_1
-    ELSE :param_2 END), :coalesce_6) AS coalesce_5
+  coalesce(sum(checkpoints.stored_size), :coalesce_4) AS coalesce_3, CASE
+WHEN (count(*) = 0) THEN 0
+WHEN ((
+    SELECT count(*) AS count_2
+    FROM deltas
+    WHERE deltas.log_id = :k_log_id) - (
+    SELECT count(*) AS count_3
+    FROM deltas
+    WHERE deltas.log_id = :k_log_id
+    AND deltas.entry_key IS NOT NULL) = count(*)) THEN count(*) - (
+  SELECT count(*) AS count_4
+  FROM deltas
+  WHERE deltas.log_id = :k_log_id
+  AND deltas.base_seq IS NOT NULL)
+ELSE (
+  SELECT count(*) AS count_5
+  FROM deltas
+  JOIN checkpoints ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  WHERE deltas.log_id = :k_log_id
+  AND deltas.kind IN ('snapshot')) END AS anon_1
 FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = :k_log_id
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = :k_log_id
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
 
 -- checkpoints.listing.read_checkpoint()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,

@@ -737,17 +737,36 @@ AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCH
 
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
-  coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('snapshot')) THEN $3::INTEGER
-    ELSE $4::INTEGER END), $5::INTEGER) AS coalesce_5
+  coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, CASE
+WHEN (count(*) = 0) THEN 0
+WHEN ((
+    SELECT count(*) AS count_2
+    FROM deltas
+    WHERE deltas.log_id = $3::UUID) - (
+    SELECT count(*) AS count_3
+    FROM deltas
+    WHERE deltas.log_id = $3::UUID
+    AND deltas.entry_key IS NOT NULL) = count(*)) THEN count(*) - (
+  SELECT count(*) AS count_4
+  FROM deltas
+  WHERE deltas.log_id = $3::UUID
+  AND deltas.base_seq IS NOT NULL)
+ELSE (
+  SELECT count(*) AS count_5
+  FROM deltas
+  JOIN checkpoints ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  WHERE deltas.log_id = $3::UUID
+  AND deltas.kind IN ('snapshot')) END AS anon_1
 FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
-WHERE checkpoints.log_id = $7::UUID
+WHERE checkpoints.log_id = $3::UUID
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = $3::UUID
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
 
 -- checkpoints.listing.read_checkpoint()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,

@@ -161,19 +161,32 @@ def list_threads_by_metadata(dialect: Dialect, kind: str) -> Executable:
 
 @statement()
 def measure_log(dialect: Dialect) -> Executable:
-    """Select the number and sizes of a log's checkpoints."""
-    snapshots = case((DELTAS.c.kind.in_(constants("snapshot")), 1), else_=0)
-    return (
-        select(
-            func.count(),
-            func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0),
-            func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0),
-            func.coalesce(func.sum(snapshots), 0),
-        )
-        .select_from(live_checkpoints())
-        .join(DELTAS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
-        .where(of_log(CHECKPOINTS))
-    )
+    """Select the number and sizes of a log's checkpoints.
+
+    Where each state is a checkpoint's, indexes tell how many are whole: states without a base. They
+    know all rows, those with a key (writes), and those with a base.
+    """
+    state_of = and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq)
+
+    def count(table: Any, *where: ColumnElement[bool]) -> Any:
+        rows = select(func.count()).select_from(table).where(of_log(DELTAS), *where)
+        return rows.scalar_subquery()
+
+    whole = count(DELTAS.join(CHECKPOINTS, state_of), DELTAS.c.kind.in_(constants("snapshot")))
+    checkpoints: ColumnElement[int] = func.count()
+    states = count(DELTAS) - count(DELTAS, DELTAS.c.entry_key.is_not(None))
+    based = count(DELTAS, DELTAS.c.base_seq.is_not(None))
+    is_live = select(constant("1")).where(of_log(THREADS), live()).exists()
+    return select(
+        checkpoints,
+        func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0),
+        func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0),
+        case(
+            (checkpoints == constant("0"), constant("0")),
+            (states == checkpoints, checkpoints - based),
+            else_=whole,
+        ),
+    ).where(of_log(CHECKPOINTS), is_live)
 
 
 @statement()

@@ -122,7 +122,7 @@ def list_by_metadata(dialect: Dialect, kind: str, exact: bool) -> Executable | N
     if exact and indexed is None:
         return None
     looked_at = _has_pair(dialect, kind) if exact or indexed is None else indexed
-    in_live_log = select(constant("1")).where(
+    in_live_log: Any = select(constant("1")).where(
         same_log(THREADS, CHECKPOINTS), in_namespace(THREADS, below=False), live()
     )
     order = (CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())

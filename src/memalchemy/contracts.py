@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol, Self, runtime_checkable
 
@@ -52,7 +53,9 @@ class CheckpointInfo:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a dict, the one shape that metadata queries return."""
-        return asdict(self)
+        # All but the metadata are immutable, and `asdict` copies each of them.
+        found = {name: getattr(self, name) for name in self.__slots__}
+        return found | {"metadata": deepcopy(self.metadata)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ from typing import Any
 
 import ormsgpack
 import pytest
+from sqlalchemy import and_, select
 
-from memalchemy import Checkpointer, CheckpointInfo, Database, NotFound
+from memalchemy import Checkpointer, CheckpointInfo, Database, NotFound, ThreadLog
 from memalchemy.contracts import CheckpointerProtocol, Packed
+from memalchemy.log import CHECKPOINTS, DELTAS
 
 SHAPE = {
     "thread_id",
@@ -234,6 +236,35 @@ async def test_long_values_that_begin_alike_are_told_apart(checkpointer: Checkpo
     assert [f["checkpoint_id"] for f in found] == [made]
 
 
+@pytest.mark.parametrize(
+    ("wanted", "other"),
+    [
+        ("x" * 500 + "a", "x" * 500 + "b"),
+        (1_000_000_000_000_001, 1_000_000_000_000_002),
+        ({"a": 1}, {"a": 2}),
+    ],
+    ids=["long texts", "long numbers", "objects"],
+)
+async def test_the_newest_are_found_behind_newer_ones_that_are_nearly_equal(
+    checkpointer: Checkpointer, wanted: Any, other: Any
+) -> None:
+    for n, value in enumerate([wanted] * 3 + [other] * 3 + [wanted]):
+        await checkpointer.save({}, f"t{n % 2}", f"c{n}", metadata={"k": value})
+
+    for limit, names in ((1, ["c6"]), (2, ["c6", "c2"]), (9, ["c6", "c2", "c1", "c0"]), (0, [])):
+        found = await checkpointer.query_by_metadata("k", wanted, limit)
+        assert [f["checkpoint_id"] for f in found] == names
+
+
+async def test_metadata_is_a_copy_of_the_infos(checkpointer: Checkpointer) -> None:
+    await checkpointer.save({}, "thread", metadata={"k": {"deep": [1]}})
+    (info,) = [info async for info in checkpointer.history("thread")]
+
+    info.as_dict()["metadata"]["k"]["deep"].append(2)
+
+    assert info.metadata == {"k": {"deep": [1]}}
+
+
 async def test_metadata_matches_come_newest_first_and_forget_what_was_replaced(
     checkpointer: Checkpointer,
 ) -> None:
@@ -252,6 +283,38 @@ async def test_the_newest_checkpoints_of_all_threads(checkpointer: Checkpointer)
 
     listed = await checkpointer.list_with_metadata(4)
     assert [entry["checkpoint_id"] for entry in listed] == ["c5", "c4", "c3", "c2"]
+
+
+@pytest.mark.parametrize("beside", ["nothing", "writes", "entries", "nameless states"])
+async def test_whole_states_are_counted_whatever_else_the_log_holds(
+    db: Database, checkpointer: Checkpointer, beside: str
+) -> None:
+    for n in range(9):
+        await checkpointer.save({"text": "word " * 50, "n": n}, "thread", f"c{n}")
+        if beside == "writes":
+            await checkpointer.put_writes([("said", n)], "thread", f"c{n}", "task")
+        if beside == "entries":
+            await ThreadLog(db).append("thread", [n])
+    kinds = dict.fromkeys(("snapshot", "delta"), 0)
+    if beside == "nameless states":
+        assert await checkpointer.delete("thread", "c0")
+    named = (
+        select(DELTAS.c.kind)
+        .join(
+            CHECKPOINTS,
+            and_(DELTAS.c.log_id == CHECKPOINTS.c.log_id, DELTAS.c.seq == CHECKPOINTS.c.seq),
+        )
+        .where(DELTAS.c.tenant == db.tenant)
+    )
+    for kind in await db.run_sync(lambda c: c.scalars(named).all()):
+        kinds[kind] += 1
+    assert kinds["delta"]
+
+    stats = await checkpointer.get_storage_stats("thread")
+
+    assert stats["full_checkpoints"] == kinds["snapshot"]
+    assert stats["delta_checkpoints"] == kinds["delta"]
+    assert stats["total_checkpoints"] == sum(kinds.values())
 
 
 async def test_storage_statistics(checkpointer: Checkpointer) -> None:

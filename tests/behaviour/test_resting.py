@@ -139,8 +139,12 @@ async def test_the_parent_has_to_be_named(checkpointer: Checkpointer) -> None:
         await checkpointer.save({}, "t", rests_on_parent=True)
 
 
-async def test_a_circle_of_checkpoints_ends(checkpointer: Checkpointer) -> None:
+@pytest.mark.parametrize("most", [2, 2_000])
+async def test_a_circle_of_checkpoints_ends(
+    checkpointer: Checkpointer, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
     """A name that is used again may come to rest on what rests on it."""
+    monkeypatch.setattr(bulk_delete, "MAX_ROWS", most)
     await chained(checkpointer, "Abc")
     await checkpointer.save({"name": "A"}, "t", "A", lineage="c", rests_on_parent=True)
     await save(checkpointer, "D", "A", rests=False)
@@ -212,10 +216,25 @@ async def test_a_prune_in_small_lots_leaves_each_whole(
     assert await names(checkpointer) == "I"
 
 
+async def test_one_that_was_saved_again_stays_while_an_older_one_rests_on_it(
+    checkpointer: Checkpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await chained(checkpointer, "AbCDE")
+    await save(checkpointer, "A", None, rests=False)
+    await save(checkpointer, "F", "E", rests=False)
+    monkeypatch.setattr(bulk_delete, "MAX_ROWS", 2)
+
+    assert await checkpointer.prune("t", keep_last=1, keep_every=2) == 2
+
+    assert await checkpointer.list_checkpoints("t") == ["F", "A", "D", "b"]
+
+
+@pytest.mark.parametrize("most", [3, 2_000])
 @pytest.mark.parametrize("seed", range(6))
 async def test_any_thread_is_pruned_as_the_model_says(
-    checkpointer: Checkpointer, seed: int
+    checkpointer: Checkpointer, monkeypatch: pytest.MonkeyPatch, seed: int, most: int
 ) -> None:
+    monkeypatch.setattr(bulk_delete, "MAX_ROWS", most)
     drawn = random.Random(seed)
     rests: dict[str, str | None] = {}
     for name in "abcdefghijklmnopqrstuvwx":

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import delete, select, text, update
 from sqlalchemy import event as sa_event
-from sqlalchemy import select, text, update
 from sqlalchemy.engine import Engine
 
 from memalchemy import Checkpointer, Database, events
@@ -205,26 +205,57 @@ async def test_an_interrupted_run_goes_on_where_something_is_left(
 
 
 @pytest.mark.usefixtures("small_portions")
-async def test_states_that_lost_their_names_in_an_interrupted_run_go_in_the_next(
+async def test_states_that_lost_their_names_go_with_the_next_prune(
     db: Database, checkpointer: Checkpointer
 ) -> None:
     for number in range(3 * PORTION + 1):
         await checkpointer.save(state("t", number), "t")
-    assert await checkpointer.prune(keep_last=1, dry_run=True) == 3 * PORTION
+    (log,) = await db.run_sync(lambda c: list(logs_of(c, db.tenant, "t")))
+    older = (CHECKPOINTS.c.log_id == log.key, CHECKPOINTS.c.seq <= 2 * PORTION)
+    await db.run_sync(lambda c: c.execute(delete(CHECKPOINTS).where(*older)))
+    assert await dead_rows(db) > PORTION
+
+    assert await checkpointer.prune(keep_last=2 * PORTION) == 0
+    assert await dead_rows(db) == 0
+
+
+@pytest.mark.usefixtures("small_portions")
+@pytest.mark.parametrize("rules", [{"keep_last": 5}, {"keep_every": 4}, {"keep_last": 20}], ids=str)
+async def test_each_batch_of_a_long_thread_leaves_it_whole(
+    db: Database, checkpointer: Checkpointer, rules: dict[str, int]
+) -> None:
+    for number in range(5 * PORTION):
+        await checkpointer.save(state("t", number), "t", f"c{number}")
+        await checkpointer.put_writes([("said", number)], "t", f"c{number}", "task")
+    seen: list[Progress] = []
 
     class Stopped(Exception):
         pass
 
     def stop(progress: Progress) -> None:
-        if progress.removed == 3 * PORTION:
+        if progress.removed:
+            seen.append(progress)
             raise Stopped
 
-    with pytest.raises(Stopped):
-        await checkpointer.prune(keep_last=1, progress=stop)
-    assert await dead_rows(db) > PORTION
-
-    assert await checkpointer.prune(keep_last=1) == 0
-    assert await dead_rows(db) == 0
+    left = 5 * PORTION
+    for _ in range(20):
+        going = await checkpointer.prune("t", dry_run=True, **rules)
+        try:
+            assert await checkpointer.prune("t", progress=stop, **rules) == 0
+        except Stopped:
+            left -= seen[-1].removed
+            assert 0 < seen[-1].removed <= min(PORTION, going)
+        names = await checkpointer.list_checkpoints("t", 100)
+        assert len(names) == left
+        assert await dead_rows(db) == left, "each has its writes, and nothing else is nameless"
+        for name in names:
+            assert await checkpointer.load("t", name) == state("t", int(name[1:]))
+            assert [w.value for w in await checkpointer.get_writes("t", name)] == [int(name[1:])]
+        if not going:
+            break
+    kept = {n + 1 for n in range(5 * PORTION) if n >= 5 * PORTION - rules.get("keep_last", 1)}
+    kept |= {n for n in range(1, 5 * PORTION + 1) if n % rules.get("keep_every", 1000) == 0}
+    assert left == len(kept)
 
 
 def _locked(into: list[str]) -> Callable[[], None]:
@@ -290,6 +321,28 @@ async def test_a_thread_that_becomes_free_is_pruned_at_the_end(
     assert await checkpointer.list_checkpoints("held") == [
         (await checkpointer.get_metadata("held") or {})["checkpoint_id"]
     ]
+
+
+@pytest.mark.usefixtures("small_portions")
+async def test_a_long_thread_that_is_in_use_between_two_batches_is_tried_again(
+    db: Database, checkpointer: Checkpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4 * PORTION):
+        await checkpointer.save(state("t", number), "t")
+    prune_batch = bulk_delete.prune_batch
+    passed_over: list[int] = []
+
+    def lock_once(*arguments: Any, wait: bool) -> Any:
+        below = arguments[-1]
+        if below is not None and not passed_over:
+            passed_over.append(below)
+            return bulk_delete.BatchResult([], 0)
+        return (yield from prune_batch(*arguments, wait=wait))
+
+    monkeypatch.setattr(bulk_delete, "prune_batch", lock_once)
+
+    assert await checkpointer.prune(keep_last=1) == 4 * PORTION - 1
+    assert passed_over
 
 
 async def test_a_cached_base_that_was_pruned_is_not_built_on(

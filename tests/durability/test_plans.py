@@ -23,7 +23,7 @@ from memalchemy import Checkpointer, Database
 from memalchemy.checkpoints import listing, load
 from memalchemy.codec.search_text import query_terms
 from memalchemy.keys import encode_id
-from memalchemy.log import Log, pending_writes
+from memalchemy.log import Log, bulk_delete, pending_writes
 from memalchemy.log.listing import list_heads
 from memalchemy.search.text import search_checkpoints
 from memalchemy.store.read import list_expired
@@ -113,7 +113,9 @@ def test_one_checkpoint_is_found_through_an_index(planner: Planner, mode: str) -
 @MODES
 @pytest.mark.parametrize("kind", ["text", "number", "container"])
 def test_metadata_is_answered_by_its_index(planner: Planner, kind: str, mode: str) -> None:
-    plan = planner.plan(listing.list_by_metadata(planner.memalchemy, kind=kind), mode)
+    statement = listing.list_by_metadata(planner.memalchemy, kind=kind, exact=False)
+
+    plan = planner.plan(statement, mode)
 
     assert "checkpoints" not in plan.scanned
     assert "ix_checkpoints_meta" in plan.indexes
@@ -141,6 +143,16 @@ def test_a_word_of_any_namespace_is_found_through_the_text_index_however_often_o
 
     assert "deltas" not in plan.scanned
     assert "ix_deltas_search_text" in plan.indexes
+
+
+@MODES
+def test_the_writes_of_what_is_pruned_are_found_by_their_keys(planner: Planner, mode: str) -> None:
+    keys = f'[["{LOG.key}", "deep-1000", "w/deep-1000/", "w/deep-10000"]]'
+
+    plan = planner.plan(bulk_delete.delete_pruned_writes(planner.memalchemy), mode, p_keys=keys)
+
+    assert not plan.scanned
+    assert "uq_deltas_entry_key" in plan.indexes
 
 
 @MODES
@@ -288,6 +300,52 @@ async def test_a_file_is_asked_through_the_index_that_was_made_for_it(
         steps = await explain(db, statement(db.dialect))
 
     assert any(index in step for step in steps), steps
+
+
+async def test_the_states_of_a_file_are_counted_in_its_indexes(file: str) -> None:
+    async with Database(file) as db:
+        steps = await explain(db, listing.measure_log(db.dialect))
+
+    for index in ("sqlite_autoindex_deltas_1", "uq_deltas_entry_key", "ix_deltas_base_seq"):
+        assert any(f"deltas USING COVERING INDEX {index} (log_id=?" in step for step in steps), (
+            steps
+        )
+
+
+@pytest.mark.parametrize("exact", [True, False])
+async def test_metadata_of_a_file_is_answered_by_its_index(file: str, exact: bool) -> None:
+    """Only the checkpoints that it finds are read, however many the log has."""
+    async with Database(file) as db:
+        steps = await explain(db, listing.list_by_metadata(db.dialect, kind="text", exact=exact))
+
+    assert "SEARCH checkpoints USING INTEGER PRIMARY KEY (rowid=?)" in steps
+    others = [step for step in steps if re.match(r"(SCAN|SEARCH) (checkpoints|threads)\b", step)]
+    assert [step[step.index("(") :] for step in others if "rowid=?" not in step] == [
+        "(log_id=?)",
+        "(log_id=? AND seq=?)",
+        "(log_id=?)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda dialect: bulk_delete.delete_pruned_checkpoints(dialect, named=True),
+        bulk_delete.delete_unneeded_states,
+        bulk_delete.delete_pruned_writes,
+    ],
+    ids=["checkpoints", "states", "writes"],
+)
+async def test_a_batch_of_a_prune_reads_its_window_of_a_file_and_no_more(
+    file: str, build: Any
+) -> None:
+    """Of a log it reads a range of positions, or one place, or the positions from the end on."""
+    async with Database(file) as db:
+        steps = await explain(db, build(db.dialect))
+
+    whole = r"(SCAN|SEARCH) (checkpoints|deltas|base|resting)\b(?!.*\(log_id=\? AND )"
+    assert not [step for step in steps if re.match(whole, step)], steps
+    assert any("(log_id=? AND " in step for step in steps), steps
 
 
 async def test_the_text_index_is_right_after_vacuum(file: str) -> None:

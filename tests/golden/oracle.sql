@@ -356,105 +356,185 @@ AND threads.namespace < :k_beyond
 ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_by_metadata(kind=text)
+-- checkpoints.listing.list_by_metadata(kind=text, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > :p_now)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
+      :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_by_metadata(kind=number)
+-- checkpoints.listing.list_by_metadata(kind=number, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > :p_now)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
+      :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_by_metadata(kind=true)
+-- checkpoints.listing.list_by_metadata(kind=true, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > :p_now)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
+      :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_by_metadata(kind=false)
+-- checkpoints.listing.list_by_metadata(kind=false, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > :p_now)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
+      :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_pair RETURNING JSON))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_by_metadata(kind=null)
+-- checkpoints.listing.list_by_metadata(kind=null, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
+  AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+      json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+        :match_key RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > :p_now)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
+  AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+      json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
+        :match_key RETURNING JSON))) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND checkpoints.tenant = :k_tenant
-AND NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
-AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
-    json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
-      :match_key RETURNING JSON))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-FETCH FIRST :p_limit ROWS ONLY
 
--- checkpoints.listing.list_by_metadata(kind=container)
+-- checkpoints.listing.list_by_metadata(kind=container, exact=False)
+WITH newest AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = :k_tenant
+  AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
+          :match_key RETURNING JSON), :match_pair RETURNING JSON))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = :k_tenant
+      AND threads.namespace = :k_namespace
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > :p_now)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
+        :match_key RETURNING JSON), :match_pair RETURNING JSON)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-WHERE threads.tenant = :k_tenant
-AND threads.namespace = :k_namespace
-AND checkpoints.tenant = :k_tenant
-AND json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
-        :match_key RETURNING JSON), :match_pair RETURNING JSON))
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-FETCH FIRST :p_limit ROWS ONLY
 
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -602,17 +682,36 @@ AND json_equal(threads.meta, json_mergepatch(json_mergepatch(threads.meta,
 
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), :coalesce_2) AS coalesce_1,
-  coalesce(sum(checkpoints.stored_size), :coalesce_4) AS coalesce_3, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('snapshot')) THEN :param_1
-    ELSE :param_2 END), :coalesce_6) AS coalesce_5
+  coalesce(sum(checkpoints.stored_size), :coalesce_4) AS coalesce_3, CASE
+WHEN (count(*) = 0) THEN 0
+WHEN ((
+    SELECT count(*) AS count_2
+    FROM deltas
+    WHERE deltas.log_id = :k_log_id) - (
+    SELECT count(*) AS count_3
+    FROM deltas
+    WHERE deltas.log_id = :k_log_id
+    AND deltas.entry_key IS NOT NULL) = count(*)) THEN count(*) - (
+  SELECT count(*) AS count_4
+  FROM deltas
+  WHERE deltas.log_id = :k_log_id
+  AND deltas.base_seq IS NOT NULL)
+ELSE (
+  SELECT count(*) AS count_5
+  FROM deltas
+  JOIN checkpoints ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  WHERE deltas.log_id = :k_log_id
+  AND deltas.kind IN ('snapshot')) END AS anon_1
 FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = :k_log_id
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = :k_log_id
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > :p_now)))
 
 -- checkpoints.listing.read_checkpoint()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -1161,136 +1260,217 @@ AND (threads.deleted_at IS NULL
   OR threads.expires_at <= :p_now
   OR threads.deleted_at < :p_tombstone_cutoff)
 
--- log.bulk_delete.delete_pruned_checkpoints()
+-- log.bulk_delete.delete_pruned_checkpoints(named=True)
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
   WITH ranked AS (
-    SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-      numbered.rests_on AS rests_on, CASE
-    WHEN (numbered.newer > :p_keep
-      AND mod(numbered.ordinal, :p_every) != 0
-      AND numbered.occurred_at < :p_cutoff) THEN 1
-    ELSE 0 END AS goes
-    FROM (
-      SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-        row_number() OVER (PARTITION BY checkpoints.log_id
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN (
+    WITH kept AS (
+      SELECT listed.log_id AS log_id, (
+        SELECT newest.seq
+        FROM checkpoints newest
+        WHERE newest.log_id = listed.log_id
+        ORDER BY newest.seq DESC
+        OFFSET :p_keep ROWS
+        FETCH FIRST 1 ROWS ONLY) AS first_kept
+      FROM (
         SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-        FROM JSON_TABLE(:p_logs,
-            '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON checkpoints.log_id = listed.log_id) numbered),
+        FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+    WHEN (checkpoints.seq < kept.first_kept
+      AND mod(checkpoints.ordinal, :p_every) != 0
+      AND checkpoints.occurred_at < :p_cutoff) THEN 1
+    ELSE 0 END AS goes
+    FROM checkpoints
+    JOIN kept ON checkpoints.log_id = kept.log_id
+    WHERE checkpoints.seq >= :p_low
+    AND checkpoints.seq < :p_high),
   needed(log_id, checkpoint_id) AS (
-    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
-    FROM ranked
-    WHERE ranked.goes = 0
-    AND ranked.rests_on IS NOT NULL
+    SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+      FROM ranked
+      WHERE ranked.goes = 0
+      AND ranked.rests_on IS NOT NULL
+      UNION ALL
+      SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+      FROM ranked
+      JOIN checkpoints resting ON resting.log_id = ranked.log_id
+      AND resting.rests_on = ranked.checkpoint_id
+      WHERE NOT (resting.seq >= :p_low
+        AND resting.seq < :p_high)) rested_on
     UNION ALL
     SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
     FROM needed
     JOIN checkpoints ON checkpoints.log_id = needed.log_id
     AND checkpoints.checkpoint_id = needed.checkpoint_id
-    WHERE checkpoints.rests_on IS NOT NULL) CYCLE log_id, checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL
+    AND checkpoints.seq >= :p_low
+    AND checkpoints.seq < :p_high) CYCLE log_id, checkpoint_id
   SET goes_round TO '1' DEFAULT '0' , found AS (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq
     FROM ranked
     WHERE ranked.goes != 0
-    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+    AND CASE
+    WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
         SELECT needed.log_id, needed.checkpoint_id
-        FROM needed))
-    ORDER BY ranked.log_id, ranked.seq DESC
-    FETCH FIRST :p_limit ROWS ONLY)
+        FROM needed)) THEN 0
+    ELSE 1 END != 0)
+  SELECT found.log_id, found.seq
+  FROM found)
+RETURNING checkpoints.log_id, checkpoints.checkpoint_id
+INTO :ret_0, :ret_1
+
+-- log.bulk_delete.delete_pruned_checkpoints(named=False)
+DELETE FROM checkpoints
+WHERE (checkpoints.log_id, checkpoints.seq) IN (
+  WITH ranked AS (
+    WITH kept AS (
+      SELECT listed.log_id AS log_id, (
+        SELECT newest.seq
+        FROM checkpoints newest
+        WHERE newest.log_id = listed.log_id
+        ORDER BY newest.seq DESC
+        OFFSET :p_keep ROWS
+        FETCH FIRST 1 ROWS ONLY) AS first_kept
+      FROM (
+        SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+        FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+    WHEN (checkpoints.seq < kept.first_kept
+      AND mod(checkpoints.ordinal, :p_every) != 0
+      AND checkpoints.occurred_at < :p_cutoff) THEN 1
+    ELSE 0 END AS goes
+    FROM checkpoints
+    JOIN kept ON checkpoints.log_id = kept.log_id
+    WHERE checkpoints.seq >= :p_low
+    AND checkpoints.seq < :p_high),
+  needed(log_id, checkpoint_id) AS (
+    SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+      FROM ranked
+      WHERE ranked.goes = 0
+      AND ranked.rests_on IS NOT NULL
+      UNION ALL
+      SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+      FROM ranked
+      JOIN checkpoints resting ON resting.log_id = ranked.log_id
+      AND resting.rests_on = ranked.checkpoint_id
+      WHERE NOT (resting.seq >= :p_low
+        AND resting.seq < :p_high)) rested_on
+    UNION ALL
+    SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+    FROM needed
+    JOIN checkpoints ON checkpoints.log_id = needed.log_id
+    AND checkpoints.checkpoint_id = needed.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL
+    AND checkpoints.seq >= :p_low
+    AND checkpoints.seq < :p_high) CYCLE log_id, checkpoint_id
+  SET goes_round TO '1' DEFAULT '0' , found AS (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND CASE
+    WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
+        SELECT needed.log_id, needed.checkpoint_id
+        FROM needed)) THEN 0
+    ELSE 1 END != 0)
   SELECT found.log_id, found.seq
   FROM found)
 
 -- log.bulk_delete.delete_pruned_writes()
 DELETE FROM deltas
-WHERE deltas.kind IN ('write')
-AND (deltas.log_id, deltas.label) IN (
-  WITH ranked AS (
-    SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-      numbered.rests_on AS rests_on, CASE
-    WHEN (numbered.newer > :p_keep
-      AND mod(numbered.ordinal, :p_every) != 0
-      AND numbered.occurred_at < :p_cutoff) THEN 1
-    ELSE 0 END AS goes
-    FROM (
-      SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-        row_number() OVER (PARTITION BY checkpoints.log_id
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN (
-        SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-        FROM JSON_TABLE(:p_logs,
-            '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON checkpoints.log_id = listed.log_id) numbered),
-  needed(log_id, checkpoint_id) AS (
-    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
-    FROM ranked
-    WHERE ranked.goes = 0
-    AND ranked.rests_on IS NOT NULL
-    UNION ALL
-    SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-    FROM needed
-    JOIN checkpoints ON checkpoints.log_id = needed.log_id
-    AND checkpoints.checkpoint_id = needed.checkpoint_id
-    WHERE checkpoints.rests_on IS NOT NULL) CYCLE log_id, checkpoint_id
-  SET goes_round TO '1' DEFAULT '0' , going AS (
-    SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
-    FROM ranked
-    WHERE ranked.goes != 0
-    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
-        SELECT needed.log_id, needed.checkpoint_id
-        FROM needed))
-    ORDER BY ranked.log_id, ranked.seq DESC
-    FETCH FIRST :p_limit ROWS ONLY)
-  SELECT going.log_id, going.checkpoint_id
-  FROM going)
+WHERE (deltas.log_id, deltas.seq) IN (
+  WITH found AS (
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq
+    FROM deltas
+    JOIN (
+      SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id, each_.label, each_.low, each_.high
+      FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]',
+            label VARCHAR2(4000) PATH '$[1]', low VARCHAR2(4000) PATH '$[2]',
+            high VARCHAR2(4000) PATH '$[3]')) each_) listed ON deltas.log_id = listed.log_id
+    AND deltas.entry_key >= listed.low
+    AND deltas.entry_key < listed.high
+    AND deltas.label = listed.label
+    WHERE deltas.kind IN ('write'))
+  SELECT found.log_id, found.seq
+  FROM found)
 
 -- log.bulk_delete.delete_unneeded_states()
 DELETE FROM deltas
-WHERE (deltas.log_id, deltas.seq) IN (
-  WITH found AS (
-    SELECT positions.log_id AS log_id, positions.seq AS seq
-    FROM (
-      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
-        max(each_position.going) AS going, max(each_position.state) AS state,
-        max(each_position.built_on) AS built_on
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+    FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq >= :p_low
+AND deltas.seq < :p_high
+AND CASE
+WHEN ((deltas.log_id, deltas.seq) IN (
+    WITH needed(log_id, seq) AS (
+      SELECT roots.log_id AS log_id, roots.seq AS seq
       FROM (
-        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
-          0 AS built_on
+        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
         FROM checkpoints
         JOIN (
           SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
           FROM JSON_TABLE(:p_logs,
               '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON checkpoints.log_id = listed.log_id
+        WHERE checkpoints.seq >= :p_low
+        AND checkpoints.seq < :p_high
         UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq
         FROM deltas
         JOIN (
           SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
           FROM JSON_TABLE(:p_logs,
               '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON deltas.log_id = listed.log_id
-        WHERE deltas.kind IN ('snapshot', 'delta')
-        UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
-          1 AS built_on
-        FROM deltas
-        JOIN (
-          SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
-          FROM JSON_TABLE(:p_logs,
-              '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON deltas.log_id = listed.log_id
-        WHERE deltas.base_seq IS NOT NULL) each_position
-      GROUP BY each_position.log_id, each_position.seq) positions
-    WHERE positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0
-    FETCH FIRST :p_limit ROWS ONLY)
-  SELECT found.log_id, found.seq
-  FROM found)
+        WHERE deltas.seq >= :p_high
+        AND deltas.base_seq >= :p_low
+        AND deltas.base_seq < :p_high) roots
+      UNION ALL
+      SELECT deltas.log_id AS log_id, deltas.base_seq AS base_seq
+      FROM needed
+      JOIN deltas ON deltas.log_id = needed.log_id
+      AND deltas.seq = needed.seq
+      WHERE deltas.base_seq >= :p_low) CYCLE log_id, seq
+    SET goes_round TO '1' DEFAULT '0'
+    SELECT needed.log_id, needed.seq
+    FROM needed)) THEN 0
+ELSE 1 END != 0
+
+-- log.bulk_delete.find_inverted()
+SELECT checkpoints.seq
+FROM checkpoints
+JOIN checkpoints below ON below.log_id = checkpoints.log_id
+AND below.checkpoint_id = checkpoints.rests_on
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.rests_on IS NOT NULL
+AND checkpoints.seq < below.seq
+FETCH FIRST 1 ROWS ONLY
+
+-- log.bulk_delete.find_window()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq < :p_high
+ORDER BY deltas.seq DESC
+OFFSET :p_window ROWS
+FETCH FIRST 1 ROWS ONLY
+
+-- log.bulk_delete.find_write()
+SELECT deltas.seq
+FROM deltas
+JOIN (
+  SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+  FROM JSON_TABLE(:p_logs,
+      '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON deltas.log_id = listed.log_id
+WHERE deltas.entry_key >= :p_first_key
+AND deltas.entry_key < :p_last_key
+FETCH FIRST 1 ROWS ONLY
 
 -- log.bulk_delete.list_prunable(scope=namespace, after=True)
 WITH page AS (
@@ -1308,20 +1488,23 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
 ranked AS (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > :p_keep
-    AND mod(numbered.ordinal, :p_every) != 0
-    AND numbered.occurred_at < :p_cutoff) THEN 1
+  WITH kept AS (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      OFFSET :p_keep ROWS
+      FETCH FIRST 1 ROWS ONLY) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND mod(checkpoints.ordinal, :p_every) != 0
+    AND checkpoints.occurred_at < :p_cutoff) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -1348,9 +1531,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1381,20 +1566,23 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
 ranked AS (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > :p_keep
-    AND mod(numbered.ordinal, :p_every) != 0
-    AND numbered.occurred_at < :p_cutoff) THEN 1
+  WITH kept AS (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      OFFSET :p_keep ROWS
+      FETCH FIRST 1 ROWS ONLY) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND mod(checkpoints.ordinal, :p_every) != 0
+    AND checkpoints.occurred_at < :p_cutoff) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -1421,9 +1609,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1456,20 +1646,23 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
 ranked AS (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > :p_keep
-    AND mod(numbered.ordinal, :p_every) != 0
-    AND numbered.occurred_at < :p_cutoff) THEN 1
+  WITH kept AS (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      OFFSET :p_keep ROWS
+      FETCH FIRST 1 ROWS ONLY) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND mod(checkpoints.ordinal, :p_every) != 0
+    AND checkpoints.occurred_at < :p_cutoff) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -1496,9 +1689,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1528,20 +1723,23 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
 ranked AS (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > :p_keep
-    AND mod(numbered.ordinal, :p_every) != 0
-    AND numbered.occurred_at < :p_cutoff) THEN 1
+  WITH kept AS (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      OFFSET :p_keep ROWS
+      FETCH FIRST 1 ROWS ONLY) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND mod(checkpoints.ordinal, :p_every) != 0
+    AND checkpoints.occurred_at < :p_cutoff) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -1568,9 +1766,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1605,20 +1805,23 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
 ranked AS (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > :p_keep
-    AND mod(numbered.ordinal, :p_every) != 0
-    AND numbered.occurred_at < :p_cutoff) THEN 1
+  WITH kept AS (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      OFFSET :p_keep ROWS
+      FETCH FIRST 1 ROWS ONLY) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND mod(checkpoints.ordinal, :p_every) != 0
+    AND checkpoints.occurred_at < :p_cutoff) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -1645,9 +1848,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1679,20 +1884,23 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
 ranked AS (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > :p_keep
-    AND mod(numbered.ordinal, :p_every) != 0
-    AND numbered.occurred_at < :p_cutoff) THEN 1
+  WITH kept AS (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      OFFSET :p_keep ROWS
+      FETCH FIRST 1 ROWS ONLY) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND mod(checkpoints.ordinal, :p_every) != 0
+    AND checkpoints.occurred_at < :p_cutoff) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -1719,9 +1927,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1755,20 +1965,23 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
 ranked AS (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > :p_keep
-    AND mod(numbered.ordinal, :p_every) != 0
-    AND numbered.occurred_at < :p_cutoff) THEN 1
+  WITH kept AS (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      OFFSET :p_keep ROWS
+      FETCH FIRST 1 ROWS ONLY) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND mod(checkpoints.ordinal, :p_every) != 0
+    AND checkpoints.occurred_at < :p_cutoff) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -1795,9 +2008,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1828,20 +2043,23 @@ WITH page AS (
   ORDER BY threads.thread_id, threads.namespace
   FETCH FIRST :p_limit ROWS ONLY),
 ranked AS (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > :p_keep
-    AND mod(numbered.ordinal, :p_every) != 0
-    AND numbered.occurred_at < :p_cutoff) THEN 1
+  WITH kept AS (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      OFFSET :p_keep ROWS
+      FETCH FIRST 1 ROWS ONLY) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND mod(checkpoints.ordinal, :p_every) != 0
+    AND checkpoints.occurred_at < :p_cutoff) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -1868,9 +2086,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL

@@ -376,113 +376,203 @@ AND threads.namespace < $4::VARCHAR
 ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
 LIMIT $5
 
--- checkpoints.listing.list_by_metadata(kind=text)
+-- checkpoints.listing.list_by_metadata(kind=text, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND checkpoints.tenant = $2::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
 
--- checkpoints.listing.list_by_metadata(kind=number)
+-- checkpoints.listing.list_by_metadata(kind=number, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND checkpoints.tenant = $2::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
 
--- checkpoints.listing.list_by_metadata(kind=true)
+-- checkpoints.listing.list_by_metadata(kind=true, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND checkpoints.tenant = $2::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
 
--- checkpoints.listing.list_by_metadata(kind=false)
+-- checkpoints.listing.list_by_metadata(kind=false, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND checkpoints.tenant = $2::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
 
--- checkpoints.listing.list_by_metadata(kind=null)
+-- checkpoints.listing.list_by_metadata(kind=null, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND checkpoints.tenant = $2::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
 
--- checkpoints.listing.list_by_metadata(kind=container)
+-- checkpoints.listing.list_by_metadata(kind=container, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = $3::VARCHAR
+  AND checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = $3::VARCHAR
+      AND threads.namespace = $4::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT $6)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (checkpoints.meta != '{}'::jsonb
+  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
+  AND jsonb_extract_path(checkpoints.meta,
+      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
-WHERE threads.tenant = $2::VARCHAR
-AND threads.namespace = $3::VARCHAR
-AND checkpoints.tenant = $2::VARCHAR
-AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($4::VARCHAR AS TEXT), CAST($5::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($4::VARCHAR AS TEXT)) = CAST($5::VARCHAR AS JSONB)
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT $6
 
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -647,17 +737,36 @@ AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCH
 
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
-  coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('snapshot')) THEN $3::INTEGER
-    ELSE $4::INTEGER END), $5::INTEGER) AS coalesce_5
+  coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, CASE
+WHEN (count(*) = 0) THEN 0
+WHEN ((
+    SELECT count(*) AS count_2
+    FROM deltas
+    WHERE deltas.log_id = $3::UUID) - (
+    SELECT count(*) AS count_3
+    FROM deltas
+    WHERE deltas.log_id = $3::UUID
+    AND deltas.entry_key IS NOT NULL) = count(*)) THEN count(*) - (
+  SELECT count(*) AS count_4
+  FROM deltas
+  WHERE deltas.log_id = $3::UUID
+  AND deltas.base_seq IS NOT NULL)
+ELSE (
+  SELECT count(*) AS count_5
+  FROM deltas
+  JOIN checkpoints ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  WHERE deltas.log_id = $3::UUID
+  AND deltas.kind IN ('snapshot')) END AS anon_1
 FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
-WHERE checkpoints.log_id = $7::UUID
+WHERE checkpoints.log_id = $3::UUID
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = $3::UUID
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
 
 -- checkpoints.listing.read_checkpoint()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -3710,129 +3819,209 @@ AND (threads.deleted_at IS NULL
   OR threads.expires_at <= $5::TIMESTAMP WITH TIME ZONE
   OR threads.deleted_at < $6::TIMESTAMP WITH TIME ZONE)
 
--- log.bulk_delete.delete_pruned_checkpoints()
+-- log.bulk_delete.delete_pruned_checkpoints(named=True)
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
   WITH RECURSIVE ranked AS MATERIALIZED (
-    SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-      numbered.rests_on AS rests_on, CASE
-    WHEN (numbered.newer > $1
-      AND numbered.ordinal % $2::BIGINT != 0
-      AND numbered.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
-    ELSE 0 END AS goes
-    FROM (
-      SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-        row_number() OVER (PARTITION BY checkpoints.log_id
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN (
+    WITH kept AS MATERIALIZED (
+      SELECT listed.log_id AS log_id, (
+        SELECT newest.seq
+        FROM checkpoints AS newest
+        WHERE newest.log_id = listed.log_id
+        ORDER BY newest.seq DESC
+        LIMIT $1::INTEGER
+        OFFSET $2) AS first_kept
+      FROM (
         SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-        FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.log_id = listed.log_id) AS numbered),
+        FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+    WHEN (checkpoints.seq < kept.first_kept
+      AND checkpoints.ordinal % $4::BIGINT != 0
+      AND checkpoints.occurred_at < $5::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS goes
+    FROM checkpoints
+    JOIN kept ON checkpoints.log_id = kept.log_id
+    WHERE checkpoints.seq >= $6::BIGINT
+    AND checkpoints.seq < $7::BIGINT),
   needed(log_id, checkpoint_id) AS (
-    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
-    FROM ranked
-    WHERE ranked.goes = 0
-    AND ranked.rests_on IS NOT NULL
+    SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+      FROM ranked
+      WHERE ranked.goes = 0
+      AND ranked.rests_on IS NOT NULL
+      UNION ALL
+      SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+      FROM ranked
+      JOIN checkpoints AS resting ON resting.log_id = ranked.log_id
+      AND resting.rests_on = ranked.checkpoint_id
+      WHERE NOT (resting.seq >= $6::BIGINT
+        AND resting.seq < $7::BIGINT)) AS rested_on
     UNION
     SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
     FROM needed
     JOIN checkpoints ON checkpoints.log_id = needed.log_id
     AND checkpoints.checkpoint_id = needed.checkpoint_id
-    WHERE checkpoints.rests_on IS NOT NULL), found AS MATERIALIZED (
+    WHERE checkpoints.rests_on IS NOT NULL
+    AND checkpoints.seq >= $6::BIGINT
+    AND checkpoints.seq < $7::BIGINT), found AS MATERIALIZED (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq
     FROM ranked
     WHERE ranked.goes != 0
-    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+    AND CASE
+    WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
         SELECT needed.log_id, needed.checkpoint_id
-        FROM needed))
-    ORDER BY ranked.log_id, ranked.seq DESC
-    LIMIT $5)
+        FROM needed)) THEN 0
+    ELSE 1 END != 0)
+  SELECT found.log_id, found.seq
+  FROM found)
+RETURNING checkpoints.log_id, checkpoints.checkpoint_id
+
+-- log.bulk_delete.delete_pruned_checkpoints(named=False)
+DELETE FROM checkpoints
+WHERE (checkpoints.log_id, checkpoints.seq) IN (
+  WITH RECURSIVE ranked AS MATERIALIZED (
+    WITH kept AS MATERIALIZED (
+      SELECT listed.log_id AS log_id, (
+        SELECT newest.seq
+        FROM checkpoints AS newest
+        WHERE newest.log_id = listed.log_id
+        ORDER BY newest.seq DESC
+        LIMIT $1::INTEGER
+        OFFSET $2) AS first_kept
+      FROM (
+        SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+        FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+    WHEN (checkpoints.seq < kept.first_kept
+      AND checkpoints.ordinal % $4::BIGINT != 0
+      AND checkpoints.occurred_at < $5::TIMESTAMP WITH TIME ZONE) THEN 1
+    ELSE 0 END AS goes
+    FROM checkpoints
+    JOIN kept ON checkpoints.log_id = kept.log_id
+    WHERE checkpoints.seq >= $6::BIGINT
+    AND checkpoints.seq < $7::BIGINT),
+  needed(log_id, checkpoint_id) AS (
+    SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+      FROM ranked
+      WHERE ranked.goes = 0
+      AND ranked.rests_on IS NOT NULL
+      UNION ALL
+      SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+      FROM ranked
+      JOIN checkpoints AS resting ON resting.log_id = ranked.log_id
+      AND resting.rests_on = ranked.checkpoint_id
+      WHERE NOT (resting.seq >= $6::BIGINT
+        AND resting.seq < $7::BIGINT)) AS rested_on
+    UNION
+    SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+    FROM needed
+    JOIN checkpoints ON checkpoints.log_id = needed.log_id
+    AND checkpoints.checkpoint_id = needed.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL
+    AND checkpoints.seq >= $6::BIGINT
+    AND checkpoints.seq < $7::BIGINT), found AS MATERIALIZED (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND CASE
+    WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
+        SELECT needed.log_id, needed.checkpoint_id
+        FROM needed)) THEN 0
+    ELSE 1 END != 0)
   SELECT found.log_id, found.seq
   FROM found)
 
 -- log.bulk_delete.delete_pruned_writes()
 DELETE FROM deltas
-WHERE deltas.kind IN ('write')
-AND (deltas.log_id, deltas.label) IN (
-  WITH RECURSIVE ranked AS MATERIALIZED (
-    SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-      numbered.rests_on AS rests_on, CASE
-    WHEN (numbered.newer > $1
-      AND numbered.ordinal % $2::BIGINT != 0
-      AND numbered.occurred_at < $3::TIMESTAMP WITH TIME ZONE) THEN 1
-    ELSE 0 END AS goes
-    FROM (
-      SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-        row_number() OVER (PARTITION BY checkpoints.log_id
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN (
-        SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-        FROM json_array_elements(CAST($4::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.log_id = listed.log_id) AS numbered),
-  needed(log_id, checkpoint_id) AS (
-    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
-    FROM ranked
-    WHERE ranked.goes = 0
-    AND ranked.rests_on IS NOT NULL
-    UNION
-    SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-    FROM needed
-    JOIN checkpoints ON checkpoints.log_id = needed.log_id
-    AND checkpoints.checkpoint_id = needed.checkpoint_id
-    WHERE checkpoints.rests_on IS NOT NULL), going AS MATERIALIZED (
-    SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
-    FROM ranked
-    WHERE ranked.goes != 0
-    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
-        SELECT needed.log_id, needed.checkpoint_id
-        FROM needed))
-    ORDER BY ranked.log_id, ranked.seq DESC
-    LIMIT $5)
-  SELECT going.log_id, going.checkpoint_id
-  FROM going)
+WHERE (deltas.log_id, deltas.seq) IN (
+  WITH found AS MATERIALIZED (
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq
+    FROM deltas
+    JOIN (
+      SELECT CAST(each.value ->> 0 AS uuid) AS log_id, (each.value ->> 1) COLLATE "C" AS label,
+        (each.value ->> 2) COLLATE "C" AS low, (each.value ->> 3) COLLATE "C" AS high
+      FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
+    AND deltas.entry_key >= listed.low
+    AND deltas.entry_key < listed.high
+    AND deltas.label = listed.label
+    WHERE deltas.kind IN ('write'))
+  SELECT found.log_id, found.seq
+  FROM found)
 
 -- log.bulk_delete.delete_unneeded_states()
 DELETE FROM deltas
-WHERE (deltas.log_id, deltas.seq) IN (
-  WITH found AS MATERIALIZED (
-    SELECT positions.log_id AS log_id, positions.seq AS seq
-    FROM (
-      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
-        max(each_position.going) AS going, max(each_position.state) AS state,
-        max(each_position.built_on) AS built_on
+WHERE deltas.log_id IN (
+  SELECT listed.log_id
+  FROM (
+    SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+    FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq >= $2::BIGINT
+AND deltas.seq < $3::BIGINT
+AND CASE
+WHEN ((deltas.log_id, deltas.seq) IN (
+    WITH RECURSIVE needed(log_id, seq) AS (
+      SELECT roots.log_id AS log_id, roots.seq AS seq
       FROM (
-        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
-          0 AS built_on
+        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
         FROM checkpoints
         JOIN (
           SELECT CAST(each.value ->> 0 AS uuid) AS log_id
           FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON checkpoints.log_id = listed.log_id
+        WHERE checkpoints.seq >= $2::BIGINT
+        AND checkpoints.seq < $3::BIGINT
         UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq
         FROM deltas
         JOIN (
           SELECT CAST(each.value ->> 0 AS uuid) AS log_id
           FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
-        WHERE deltas.kind IN ('snapshot', 'delta')
-        UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
-          1 AS built_on
-        FROM deltas
-        JOIN (
-          SELECT CAST(each.value ->> 0 AS uuid) AS log_id
-          FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
-        WHERE deltas.base_seq IS NOT NULL) AS each_position
-      GROUP BY each_position.log_id, each_position.seq) AS positions
-    WHERE positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0
-    LIMIT $2)
-  SELECT found.log_id, found.seq
-  FROM found)
+        WHERE deltas.seq >= $3::BIGINT
+        AND deltas.base_seq >= $2::BIGINT
+        AND deltas.base_seq < $3::BIGINT) AS roots
+      UNION
+      SELECT deltas.log_id AS log_id, deltas.base_seq AS base_seq
+      FROM needed
+      JOIN deltas ON deltas.log_id = needed.log_id
+      AND deltas.seq = needed.seq
+      WHERE deltas.base_seq >= $2::BIGINT)
+    SELECT needed.log_id, needed.seq
+    FROM needed)) THEN 0
+ELSE 1 END != 0
+
+-- log.bulk_delete.find_inverted()
+SELECT checkpoints.seq
+FROM checkpoints
+JOIN checkpoints AS below ON below.log_id = checkpoints.log_id
+AND below.checkpoint_id = checkpoints.rests_on
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.rests_on IS NOT NULL
+AND checkpoints.seq < below.seq
+LIMIT $2::INTEGER
+
+-- log.bulk_delete.find_window()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq < $2::BIGINT
+ORDER BY deltas.seq DESC
+LIMIT $3::INTEGER
+OFFSET $4::BIGINT
+
+-- log.bulk_delete.find_write()
+SELECT deltas.seq
+FROM deltas
+JOIN (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON deltas.log_id = listed.log_id
+WHERE deltas.entry_key >= $2::VARCHAR
+AND deltas.entry_key < $3::VARCHAR
+LIMIT $4::INTEGER
 
 -- log.bulk_delete.list_prunable(scope=namespace, after=True)
 WITH RECURSIVE page AS (
@@ -3849,20 +4038,23 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT $6), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $7
-    AND numbered.ordinal % $8::BIGINT != 0
-    AND numbered.occurred_at < $9::TIMESTAMP WITH TIME ZONE) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT $7::INTEGER
+      OFFSET $8) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % $9::BIGINT != 0
+    AND checkpoints.occurred_at < $10::TIMESTAMP WITH TIME ZONE) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -3888,9 +4080,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -3920,20 +4114,23 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT $4), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $5
-    AND numbered.ordinal % $6::BIGINT != 0
-    AND numbered.occurred_at < $7::TIMESTAMP WITH TIME ZONE) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT $5::INTEGER
+      OFFSET $6) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % $7::BIGINT != 0
+    AND checkpoints.occurred_at < $8::TIMESTAMP WITH TIME ZONE) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -3959,9 +4156,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -3993,20 +4192,23 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT $5), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $6
-    AND numbered.ordinal % $7::BIGINT != 0
-    AND numbered.occurred_at < $8::TIMESTAMP WITH TIME ZONE) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT $6::INTEGER
+      OFFSET $7) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % $8::BIGINT != 0
+    AND checkpoints.occurred_at < $9::TIMESTAMP WITH TIME ZONE) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -4032,9 +4234,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -4063,20 +4267,23 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT $3), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $4
-    AND numbered.ordinal % $5::BIGINT != 0
-    AND numbered.occurred_at < $6::TIMESTAMP WITH TIME ZONE) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT $4::INTEGER
+      OFFSET $5) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % $6::BIGINT != 0
+    AND checkpoints.occurred_at < $7::TIMESTAMP WITH TIME ZONE) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -4102,9 +4309,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -4138,20 +4347,23 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT $7), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $8
-    AND numbered.ordinal % $9::BIGINT != 0
-    AND numbered.occurred_at < $10::TIMESTAMP WITH TIME ZONE) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT $8::INTEGER
+      OFFSET $9) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % $10::BIGINT != 0
+    AND checkpoints.occurred_at < $11::TIMESTAMP WITH TIME ZONE) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -4177,9 +4389,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -4210,20 +4424,23 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT $5), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $6
-    AND numbered.ordinal % $7::BIGINT != 0
-    AND numbered.occurred_at < $8::TIMESTAMP WITH TIME ZONE) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT $6::INTEGER
+      OFFSET $7) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % $8::BIGINT != 0
+    AND checkpoints.occurred_at < $9::TIMESTAMP WITH TIME ZONE) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -4249,9 +4466,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -4284,20 +4503,23 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT $6), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $7
-    AND numbered.ordinal % $8::BIGINT != 0
-    AND numbered.occurred_at < $9::TIMESTAMP WITH TIME ZONE) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT $7::INTEGER
+      OFFSET $8) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % $9::BIGINT != 0
+    AND checkpoints.occurred_at < $10::TIMESTAMP WITH TIME ZONE) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -4323,9 +4545,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -4355,20 +4579,23 @@ WITH RECURSIVE page AS (
   AND threads.head_id IS NOT NULL
   ORDER BY threads.thread_id, threads.namespace
   LIMIT $4), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > $5
-    AND numbered.ordinal % $6::BIGINT != 0
-    AND numbered.occurred_at < $7::TIMESTAMP WITH TIME ZONE) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT $5::INTEGER
+      OFFSET $6) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % $7::BIGINT != 0
+    AND checkpoints.occurred_at < $8::TIMESTAMP WITH TIME ZONE) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -4394,9 +4621,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL

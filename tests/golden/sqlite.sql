@@ -396,161 +396,484 @@ ORDER BY checkpoints.checkpoint_id DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
--- checkpoints.listing.list_by_metadata(kind=text)
+-- checkpoints.listing.list_by_metadata(kind=text, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('t' || substr(?, ?,
+                  ?))))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND "each".type = 'text'
+      AND "each".atom = ?))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('t' || substr(?, ?,
-                ?))))) || '"'))
-AND (EXISTS (
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
     AND "each".type = 'text'
-    AND "each".atom = ?))
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
 
--- checkpoints.listing.list_by_metadata(kind=number)
+-- checkpoints.listing.list_by_metadata(kind=text, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('t' || substr(?, ?,
+                  ?))))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'text'
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('n' || printf(?, ?))))) || '"'))
-AND (EXISTS (
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_by_metadata(kind=number, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('n' || printf(?, ?))))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND ("each".type = 'integer'
+        OR "each".type = 'real')
+      AND "each".atom = ?))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
     AND ("each".type = 'integer'
       OR "each".type = 'real')
-    AND "each".atom = ?))
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
 
--- checkpoints.listing.list_by_metadata(kind=true)
+-- checkpoints.listing.list_by_metadata(kind=number, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || ('n' || printf(?, ?))))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'true'))) || '"'))
-AND (EXISTS (
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
-    AND "each".type = 'true'))
+    AND ("each".type = 'integer'
+      OR "each".type = 'real')
+    AND "each".atom = ?)) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
 
--- checkpoints.listing.list_by_metadata(kind=false)
+-- checkpoints.listing.list_by_metadata(kind=true, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'true'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND "each".type = 'true'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'false'))) || '"'))
-AND (EXISTS (
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
-    AND "each".type = 'false'))
+    AND "each".type = 'true')) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
 
--- checkpoints.listing.list_by_metadata(kind=null)
+-- checkpoints.listing.list_by_metadata(kind=true, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'true'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'null'))) || '"'))
-AND (EXISTS (
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
-    AND "each".type = 'null'))
+    AND "each".type = 'true')) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
 
--- checkpoints.listing.list_by_metadata(kind=container)
+-- checkpoints.listing.list_by_metadata(kind=false, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'false'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND "each".type = 'false'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
-FROM checkpoints
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'false')) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-WHERE threads.tenant = ?
-AND threads.namespace = ?
-AND checkpoints.tenant = ?
-AND checkpoints.rowid IN (
-  SELECT checkpoints_meta.rowid
-  FROM checkpoints_meta
-  WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || json_type(?)))) || '"'))
-AND (EXISTS (
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_by_metadata(kind=false, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'false'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'false')) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_by_metadata(kind=null, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'null'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND "each".type = 'null'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'null')) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_by_metadata(kind=null, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || 'null'))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND "each".type = 'null')) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+
+-- checkpoints.listing.list_by_metadata(kind=container, exact=True)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || json_type(?)))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM json_each(checkpoints.meta) AS "each"
+      WHERE "each"."key" = ?
+      AND ("each".type = 'object'
+        OR "each".type = 'array')
+      AND "each".value = json(?)))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
     WHERE "each"."key" = ?
     AND ("each".type = 'object'
       OR "each".type = 'array')
-    AND "each".value = json(?)))
+    AND "each".value = json(?))) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
 ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-LIMIT ?
-OFFSET ?
+
+-- checkpoints.listing.list_by_metadata(kind=container, exact=False)
+WITH newest AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
+  FROM checkpoints
+  WHERE checkpoints.tenant = ?
+  AND checkpoints.rowid IN (
+    SELECT checkpoints_meta.rowid
+    FROM checkpoints_meta
+    WHERE checkpoints_meta MATCH (('"' || lower(hex((? || char(?)) || json_type(?)))) || '"'))
+  AND (EXISTS (
+      SELECT 1
+      FROM threads
+      WHERE threads.log_id = checkpoints.log_id
+      AND threads.tenant = ?
+      AND threads.namespace = ?
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > ?)))
+  ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at, CASE
+WHEN (EXISTS (
+    SELECT 1
+    FROM json_each(checkpoints.meta) AS "each"
+    WHERE "each"."key" = ?
+    AND ("each".type = 'object'
+      OR "each".type = 'array')
+    AND "each".value = json(?))) THEN 1
+ELSE 0 END AS is_equal
+FROM newest
+JOIN checkpoints ON checkpoints.log_id = newest.log_id
+AND checkpoints.seq = newest.seq
+JOIN threads ON threads.log_id = checkpoints.log_id
+ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -781,17 +1104,36 @@ AND (EXISTS (
 
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), ?) AS coalesce_1,
-  coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('snapshot')) THEN ?
-    ELSE ? END), ?) AS coalesce_5
+  coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3, CASE
+WHEN (count(*) = 0) THEN 0
+WHEN ((
+    SELECT count(*) AS count_2
+    FROM deltas
+    WHERE deltas.log_id = ?) - (
+    SELECT count(*) AS count_3
+    FROM deltas
+    WHERE deltas.log_id = ?
+    AND deltas.entry_key IS NOT NULL) = count(*)) THEN count(*) - (
+  SELECT count(*) AS count_4
+  FROM deltas
+  WHERE deltas.log_id = ?
+  AND deltas.base_seq IS NOT NULL)
+ELSE (
+  SELECT count(*) AS count_5
+  FROM deltas
+  JOIN checkpoints ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  WHERE deltas.log_id = ?
+  AND deltas.kind IN ('snapshot')) END AS anon_1
 FROM checkpoints
-JOIN threads ON threads.log_id = checkpoints.log_id
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = ?
+AND (EXISTS (
+    SELECT 1
+    FROM threads
+    WHERE threads.log_id = ?
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > ?)))
 
 -- checkpoints.listing.read_checkpoint()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
@@ -1362,137 +1704,228 @@ AND (threads.deleted_at IS NULL
   OR threads.expires_at <= ?
   OR threads.deleted_at < ?)
 
--- log.bulk_delete.delete_pruned_checkpoints()
+-- log.bulk_delete.delete_pruned_checkpoints(named=True)
 DELETE FROM checkpoints
 WHERE (checkpoints.log_id, checkpoints.seq) IN (
   WITH RECURSIVE ranked AS MATERIALIZED (
-    SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-      numbered.rests_on AS rests_on, CASE
-    WHEN (numbered.newer > ?
-      AND numbered.ordinal % ? != 0
-      AND numbered.occurred_at < ?) THEN 1
-    ELSE 0 END AS goes
-    FROM (
+    WITH kept AS MATERIALIZED (
       WITH listed AS MATERIALIZED (
         SELECT each_listed.log_id AS log_id
         FROM (
           SELECT substr(?, 16 * each.key + 1, 16) AS log_id
           FROM json_each(?) AS each) AS each_listed)
-      SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-        row_number() OVER (PARTITION BY checkpoints.log_id
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN listed ON checkpoints.log_id = listed.log_id) AS numbered),
+      SELECT listed.log_id AS log_id, (
+        SELECT newest.seq
+        FROM checkpoints AS newest
+        WHERE newest.log_id = listed.log_id
+        ORDER BY newest.seq DESC
+        LIMIT ?
+        OFFSET ?) AS first_kept
+      FROM listed)
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+    WHEN (checkpoints.seq < kept.first_kept
+      AND checkpoints.ordinal % ? != 0
+      AND checkpoints.occurred_at < ?) THEN 1
+    ELSE 0 END AS goes
+    FROM checkpoints
+    JOIN kept ON checkpoints.log_id = kept.log_id
+    WHERE checkpoints.seq >= ?
+    AND checkpoints.seq < ?),
   needed(log_id, checkpoint_id) AS (
-    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
-    FROM ranked
-    WHERE ranked.goes = 0
-    AND ranked.rests_on IS NOT NULL
+    SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+      FROM ranked
+      WHERE ranked.goes = 0
+      AND ranked.rests_on IS NOT NULL
+      UNION ALL
+      SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+      FROM ranked
+      JOIN checkpoints AS resting ON resting.log_id = ranked.log_id
+      AND resting.rests_on = ranked.checkpoint_id
+      WHERE NOT (resting.seq >= ?
+        AND resting.seq < ?)) AS rested_on
     UNION
     SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
     FROM needed
     JOIN checkpoints ON checkpoints.log_id = needed.log_id
     AND checkpoints.checkpoint_id = needed.checkpoint_id
-    WHERE checkpoints.rests_on IS NOT NULL), found AS MATERIALIZED (
+    WHERE checkpoints.rests_on IS NOT NULL
+    AND checkpoints.seq >= ?
+    AND checkpoints.seq < ?), found AS MATERIALIZED (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq
     FROM ranked
     WHERE ranked.goes != 0
-    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+    AND CASE
+    WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
         SELECT needed.log_id, needed.checkpoint_id
-        FROM needed))
-    ORDER BY ranked.log_id, ranked.seq DESC
-    LIMIT ?
-    OFFSET ?)
+        FROM needed)) THEN 0
+    ELSE 1 END != 0)
+  SELECT found.log_id, found.seq
+  FROM found)
+RETURNING log_id, checkpoint_id
+
+-- log.bulk_delete.delete_pruned_checkpoints(named=False)
+DELETE FROM checkpoints
+WHERE (checkpoints.log_id, checkpoints.seq) IN (
+  WITH RECURSIVE ranked AS MATERIALIZED (
+    WITH kept AS MATERIALIZED (
+      WITH listed AS MATERIALIZED (
+        SELECT each_listed.log_id AS log_id
+        FROM (
+          SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+          FROM json_each(?) AS each) AS each_listed)
+      SELECT listed.log_id AS log_id, (
+        SELECT newest.seq
+        FROM checkpoints AS newest
+        WHERE newest.log_id = listed.log_id
+        ORDER BY newest.seq DESC
+        LIMIT ?
+        OFFSET ?) AS first_kept
+      FROM listed)
+    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+    WHEN (checkpoints.seq < kept.first_kept
+      AND checkpoints.ordinal % ? != 0
+      AND checkpoints.occurred_at < ?) THEN 1
+    ELSE 0 END AS goes
+    FROM checkpoints
+    JOIN kept ON checkpoints.log_id = kept.log_id
+    WHERE checkpoints.seq >= ?
+    AND checkpoints.seq < ?),
+  needed(log_id, checkpoint_id) AS (
+    SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+      FROM ranked
+      WHERE ranked.goes = 0
+      AND ranked.rests_on IS NOT NULL
+      UNION ALL
+      SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+      FROM ranked
+      JOIN checkpoints AS resting ON resting.log_id = ranked.log_id
+      AND resting.rests_on = ranked.checkpoint_id
+      WHERE NOT (resting.seq >= ?
+        AND resting.seq < ?)) AS rested_on
+    UNION
+    SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+    FROM needed
+    JOIN checkpoints ON checkpoints.log_id = needed.log_id
+    AND checkpoints.checkpoint_id = needed.checkpoint_id
+    WHERE checkpoints.rests_on IS NOT NULL
+    AND checkpoints.seq >= ?
+    AND checkpoints.seq < ?), found AS MATERIALIZED (
+    SELECT ranked.log_id AS log_id, ranked.seq AS seq
+    FROM ranked
+    WHERE ranked.goes != 0
+    AND CASE
+    WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
+        SELECT needed.log_id, needed.checkpoint_id
+        FROM needed)) THEN 0
+    ELSE 1 END != 0)
   SELECT found.log_id, found.seq
   FROM found)
 
 -- log.bulk_delete.delete_pruned_writes()
 DELETE FROM deltas
-WHERE deltas.kind IN ('write')
-AND (deltas.log_id, deltas.label) IN (
-  WITH RECURSIVE ranked AS MATERIALIZED (
-    SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-      numbered.rests_on AS rests_on, CASE
-    WHEN (numbered.newer > ?
-      AND numbered.ordinal % ? != 0
-      AND numbered.occurred_at < ?) THEN 1
-    ELSE 0 END AS goes
-    FROM (
-      WITH listed AS MATERIALIZED (
-        SELECT each_listed.log_id AS log_id
-        FROM (
-          SELECT substr(?, 16 * each.key + 1, 16) AS log_id
-          FROM json_each(?) AS each) AS each_listed)
-      SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-        checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-        checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-        row_number() OVER (PARTITION BY checkpoints.log_id
-        ORDER BY checkpoints.seq DESC) - 1 AS newer
-      FROM checkpoints
-      JOIN listed ON checkpoints.log_id = listed.log_id) AS numbered),
-  needed(log_id, checkpoint_id) AS (
-    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
-    FROM ranked
-    WHERE ranked.goes = 0
-    AND ranked.rests_on IS NOT NULL
-    UNION
-    SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
-    FROM needed
-    JOIN checkpoints ON checkpoints.log_id = needed.log_id
-    AND checkpoints.checkpoint_id = needed.checkpoint_id
-    WHERE checkpoints.rests_on IS NOT NULL), going AS MATERIALIZED (
-    SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
-    FROM ranked
-    WHERE ranked.goes != 0
-    AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
-        SELECT needed.log_id, needed.checkpoint_id
-        FROM needed))
-    ORDER BY ranked.log_id, ranked.seq DESC
-    LIMIT ?
-    OFFSET ?)
-  SELECT going.log_id, going.checkpoint_id
-  FROM going)
+WHERE (deltas.log_id, deltas.seq) IN (
+  WITH found AS MATERIALIZED (
+    WITH listed AS MATERIALIZED (
+      SELECT each_listed.log_id AS log_id, each_listed.label AS label, each_listed.low AS low,
+        each_listed.high AS high
+      FROM (
+        SELECT substr(?, 16 * each.key + 1, 16) AS log_id, json_extract(each.value, '$[1]') AS label,
+          json_extract(each.value, '$[2]') AS low, json_extract(each.value, '$[3]') AS high
+        FROM json_each(?) AS each) AS each_listed)
+    SELECT deltas.log_id AS log_id, deltas.seq AS seq
+    FROM deltas
+    JOIN listed ON deltas.log_id = listed.log_id
+    AND deltas.entry_key >= listed.low
+    AND deltas.entry_key < listed.high
+    AND deltas.label = listed.label
+    WHERE deltas.kind IN ('write'))
+  SELECT found.log_id, found.seq
+  FROM found)
 
 -- log.bulk_delete.delete_unneeded_states()
 DELETE FROM deltas
-WHERE (deltas.log_id, deltas.seq) IN (
-  WITH found AS MATERIALIZED (
-    SELECT positions.log_id AS log_id, positions.seq AS seq
+WHERE deltas.log_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.log_id AS log_id
     FROM (
-      SELECT each_position.log_id AS log_id, each_position.seq AS seq, max(each_position.named) AS named,
-        max(each_position.going) AS going, max(each_position.state) AS state,
-        max(each_position.built_on) AS built_on
+      SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.log_id
+  FROM listed)
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq >= ?
+AND deltas.seq < ?
+AND CASE
+WHEN ((deltas.log_id, deltas.seq) IN (
+    WITH RECURSIVE needed(log_id, seq) AS (
+      SELECT roots.log_id AS log_id, roots.seq AS seq
       FROM (
         WITH listed AS MATERIALIZED (
           SELECT each_listed.log_id AS log_id
           FROM (
             SELECT substr(?, 16 * each.key + 1, 16) AS log_id
             FROM json_each(?) AS each) AS each_listed)
-        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, 1 AS named, 0 AS going, 0 AS state,
-          0 AS built_on
+        SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq
         FROM checkpoints
         JOIN listed ON checkpoints.log_id = listed.log_id
+        WHERE checkpoints.seq >= ?
+        AND checkpoints.seq < ?
         UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.seq AS seq, 0 AS named, 0 AS going, 1 AS state, 0 AS built_on
+        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq
         FROM deltas
         JOIN listed ON deltas.log_id = listed.log_id
-        WHERE deltas.kind IN ('snapshot', 'delta')
-        UNION ALL
-        SELECT deltas.log_id AS log_id, deltas.base_seq AS seq, 0 AS named, 0 AS going, 0 AS state,
-          1 AS built_on
-        FROM deltas
-        JOIN listed ON deltas.log_id = listed.log_id
-        WHERE deltas.base_seq IS NOT NULL) AS each_position
-      GROUP BY each_position.log_id, each_position.seq) AS positions
-    WHERE positions.state != 0
-    AND positions.named = 0
-    AND positions.built_on = 0
-    LIMIT ?
-    OFFSET ?)
-  SELECT found.log_id, found.seq
-  FROM found)
+        WHERE deltas.seq >= ?
+        AND deltas.base_seq >= ?
+        AND deltas.base_seq < ?) AS roots
+      UNION
+      SELECT deltas.log_id AS log_id, deltas.base_seq AS base_seq
+      FROM needed
+      JOIN deltas ON deltas.log_id = needed.log_id
+      AND deltas.seq = needed.seq
+      WHERE deltas.base_seq >= ?)
+    SELECT needed.log_id, needed.seq
+    FROM needed)) THEN 0
+ELSE 1 END != 0
+
+-- log.bulk_delete.find_inverted()
+SELECT checkpoints.seq
+FROM checkpoints
+JOIN checkpoints AS below ON below.log_id = checkpoints.log_id
+AND below.checkpoint_id = checkpoints.rests_on
+WHERE checkpoints.log_id = ?
+AND checkpoints.rests_on IS NOT NULL
+AND checkpoints.seq < below.seq
+LIMIT ?
+OFFSET ?
+
+-- log.bulk_delete.find_window()
+SELECT deltas.seq
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq < ?
+ORDER BY deltas.seq DESC
+LIMIT ?
+OFFSET ?
+
+-- log.bulk_delete.find_write()
+WITH listed AS MATERIALIZED (
+  SELECT each_listed.log_id AS log_id
+  FROM (
+    SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+    FROM json_each(?) AS each) AS each_listed)
+SELECT deltas.seq
+FROM deltas
+JOIN listed ON deltas.log_id = listed.log_id
+WHERE deltas.entry_key >= ?
+AND deltas.entry_key < ?
+LIMIT ?
+OFFSET ?
 
 -- log.bulk_delete.list_prunable(scope=namespace, after=True)
 WITH RECURSIVE page AS (
@@ -1510,20 +1943,23 @@ WITH RECURSIVE page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT ?
+      OFFSET ?) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % ? != 0
+    AND checkpoints.occurred_at < ?) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -1549,9 +1985,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1582,20 +2020,23 @@ WITH RECURSIVE page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT ?
+      OFFSET ?) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % ? != 0
+    AND checkpoints.occurred_at < ?) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -1621,9 +2062,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1656,20 +2099,23 @@ WITH RECURSIVE page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT ?
+      OFFSET ?) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % ? != 0
+    AND checkpoints.occurred_at < ?) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -1695,9 +2141,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1727,20 +2175,23 @@ WITH RECURSIVE page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT ?
+      OFFSET ?) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % ? != 0
+    AND checkpoints.occurred_at < ?) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -1766,9 +2217,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1803,20 +2256,23 @@ WITH RECURSIVE page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT ?
+      OFFSET ?) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % ? != 0
+    AND checkpoints.occurred_at < ?) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -1842,9 +2298,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1876,20 +2334,23 @@ WITH RECURSIVE page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT ?
+      OFFSET ?) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % ? != 0
+    AND checkpoints.occurred_at < ?) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -1915,9 +2376,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -1951,20 +2414,23 @@ WITH RECURSIVE page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT ?
+      OFFSET ?) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % ? != 0
+    AND checkpoints.occurred_at < ?) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -1990,9 +2456,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL
@@ -2023,20 +2491,23 @@ WITH RECURSIVE page AS (
   ORDER BY threads.thread_id, threads.namespace
   LIMIT ?
   OFFSET ?), ranked AS MATERIALIZED (
-  SELECT numbered.log_id AS log_id, numbered.seq AS seq, numbered.checkpoint_id AS checkpoint_id,
-    numbered.rests_on AS rests_on, CASE
-  WHEN (numbered.newer > ?
-    AND numbered.ordinal % ? != 0
-    AND numbered.occurred_at < ?) THEN 1
+  WITH kept AS MATERIALIZED (
+    SELECT page.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = page.log_id
+      ORDER BY newest.seq DESC
+      LIMIT ?
+      OFFSET ?) AS first_kept
+    FROM page)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % ? != 0
+    AND checkpoints.occurred_at < ?) THEN 1
   ELSE 0 END AS goes
-  FROM (
-    SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
-      checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on,
-      checkpoints.ordinal AS ordinal, checkpoints.occurred_at AS occurred_at,
-      row_number() OVER (PARTITION BY checkpoints.log_id
-      ORDER BY checkpoints.seq DESC) - 1 AS newer
-    FROM checkpoints
-    JOIN page ON checkpoints.log_id = page.log_id) AS numbered),
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id),
 needed(log_id, checkpoint_id) AS (
   SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
   FROM ranked
@@ -2062,9 +2533,11 @@ JOIN (
   FROM (
     SELECT ranked.log_id AS log_id, ranked.seq AS seq, 1 AS named, CASE
     WHEN (ranked.goes != 0
-      AND ((ranked.log_id, ranked.checkpoint_id) NOT IN (
+      AND CASE
+      WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
           SELECT needed.log_id, needed.checkpoint_id
-          FROM needed))) THEN 1
+          FROM needed)) THEN 0
+      ELSE 1 END != 0) THEN 1
     ELSE 0 END AS going, 0 AS state, 0 AS built_on
     FROM ranked
     UNION ALL

@@ -46,7 +46,7 @@ PROGRAMS = {
 }
 """What of Oracle's runs on any database here, by the part of the dialect that has it."""
 CONDITIONS = {
-    "statements": ("json_equals", "json_equals_binds"),
+    "statements": ("json_equals", "json_may_equal", "json_equals_binds"),
     "text": (
         "log_hits",
         "terms",

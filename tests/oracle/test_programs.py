@@ -304,14 +304,11 @@ async def test_deleting_a_thread_leaves_a_tombstone(agent: Checkpointer, server:
     ]
 
 
-SWEPT = [
-    "log.bulk_delete.delete_unneeded_states",
-    "log.bulk_delete.delete_unneeded_states",
-]  # until a layer is empty
 PRUNED = [
-    "log.bulk_delete.delete_pruned_writes",
+    "log.bulk_delete.find_window",
+    "log.bulk_delete.find_write",
     "log.bulk_delete.delete_pruned_checkpoints",
-    *SWEPT,
+    "log.bulk_delete.delete_unneeded_states",
     "log.bulk_delete.move_epochs",
 ]
 
@@ -341,6 +338,23 @@ async def test_pruning_sweeps_what_no_name_leads_to(agent: Checkpointer, server:
     ]
     assert server.last("log.bulk_delete.lock_batch").sql.endswith("FOR UPDATE")
     assert server.last("log.bulk_delete.move_epochs").binds["p_epoch_step"] == 1
+
+
+async def test_pruning_a_long_log_goes_through_it_from_its_end_in_windows(
+    agent: Checkpointer, server: Recorder
+) -> None:
+    server.answer("log.bulk_delete.list_prunable", prunable("thread"))
+    server.answer("log.bulk_delete.lock_batch", listed("thread"), listed("thread"))
+    server.answer("log.bulk_delete.find_window", Answer([{"seq": 77}]))
+    server.answer("log.bulk_delete.delete_pruned_checkpoints", Answer(touched=3), Answer(touched=4))
+
+    assert await agent.prune("thread", keep_last=2) == 7
+
+    deletions = [call for call in server.calls if call.name.endswith("delete_pruned_checkpoints")]
+    assert [(call.binds["p_low"], call.binds["p_high"]) for call in deletions] == [
+        (77, 2**62),
+        (0, 77),
+    ]
 
 
 async def test_pruning_all_passes_over_what_is_locked_and_touches_the_rest_only(

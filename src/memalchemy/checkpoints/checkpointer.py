@@ -493,11 +493,16 @@ class Checkpointer:
         """
         ((key, value),) = check_metadata({key: value}).items()
         kind = kind_of(value)
-        d = self.db.dialect
-        statement = listing.list_by_metadata(d, kind=kind)
-        found = await self._listed(
-            statement, limit, connection, d.statements.json_equals_binds(key, value, kind)
-        )
+        d, limit = self.db.dialect, check_limit(limit)
+        binds = self._namespace_binds(below=False) | {"p_limit": limit}
+        binds |= d.statements.json_equals_binds(key, value, kind)
+        for exact in (False, True):
+            statement = listing.list_by_metadata(d, kind=kind, exact=exact)
+            rows = await run_query(self.db, statement, binds, connection, replica_ok=True)
+            equal = [row for row in rows if row.is_equal]
+            if len(equal) == len(rows) or len(rows) < limit:
+                break
+        found = [listing.info(row).as_dict() for row in equal]
         return await self._with_data(found, connection) if data else found
 
     async def list_with_metadata(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import ColumnElement, Executable, and_, bindparam, case, func, or_, select
+from sqlalchemy import literal_column as constant
 
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.dialects import Dialect, in_namespace
@@ -99,22 +100,47 @@ def _of_tenant() -> ColumnElement[bool]:
     return CHECKPOINTS.c.tenant == bindparam("k_tenant", type_=CHECKPOINTS.c.tenant.type)
 
 
+def _has_pair(dialect: Dialect, kind: str) -> ColumnElement[bool]:
+    """Return the condition that a checkpoint's metadata has a key with a value of *kind*."""
+    indexed = dialect.statements.json_may_equal(CHECKPOINTS, kind)
+    is_equal = dialect.statements.json_equals(CHECKPOINTS, kind)
+    return is_equal if indexed is None else and_(indexed, is_equal)
+
+
 METADATA_KINDS = ("text", "number", "true", "false", "null", "container")
 
 
-@statement(kind=METADATA_KINDS)
-def list_by_metadata(dialect: Dialect, kind: str) -> Executable:
-    """Select checkpoints whose metadata has a key with a value, newest first."""
+@statement(kind=METADATA_KINDS, exact=(True, False))
+def list_by_metadata(dialect: Dialect, kind: str, exact: bool) -> Executable | None:
+    """Select checkpoints whose metadata has a key with a value, newest first.
+
+    Unless *exact*, some may have another value, where `json_may_equal` finds them: ``is_equal`` is
+    0 then.
+    """
+    is_equal = dialect.statements.json_equals(CHECKPOINTS, kind)
+    indexed = dialect.statements.json_may_equal(CHECKPOINTS, kind)
+    if exact and indexed is None:
+        return None
+    looked_at = _has_pair(dialect, kind) if exact or indexed is None else indexed
+    in_live_log: Any = select(constant("1")).where(
+        same_log(THREADS, CHECKPOINTS), in_namespace(THREADS, below=False), live()
+    )
+    order = (CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
+    # The rows themselves, and the other look at the metadata, are only of those that are returned.
+    newest = dialect.statements.materialized(
+        select(CHECKPOINTS.c.log_id, CHECKPOINTS.c.seq)
+        .where(_of_tenant(), looked_at)
+        .where(in_live_log.correlate(CHECKPOINTS).exists())
+        .order_by(*order)
+        .limit(bindparam("p_limit")),
+        "newest",
+    )
+    found = case((is_equal, constant("1")), else_=constant("0"))
+    here = and_(same_log(CHECKPOINTS, newest), CHECKPOINTS.c.seq == newest.c.seq)
     return (
-        select(*info_columns())
-        .select_from(live_checkpoints())
-        .where(
-            in_namespace(THREADS, below=False),
-            _of_tenant(),
-            dialect.statements.json_equals(CHECKPOINTS, kind),
-        )
-        .order_by(CHECKPOINTS.c.created_at.desc(), CHECKPOINTS.c.seq.desc())
-        .limit(bindparam("p_limit"))
+        select(*info_columns(), found.label("is_equal"))
+        .select_from(newest.join(CHECKPOINTS, here).join(THREADS, same_log(THREADS, CHECKPOINTS)))
+        .order_by(*order)
     )
 
 
@@ -124,7 +150,7 @@ def list_threads_by_metadata(dialect: Dialect, kind: str) -> Executable:
     by_checkpoint = (
         select(THREADS.c.thread_id)
         .select_from(CHECKPOINTS.join(THREADS, same_log(THREADS, CHECKPOINTS)))
-        .where(_of_tenant(), dialect.statements.json_equals(CHECKPOINTS, kind))
+        .where(_of_tenant(), _has_pair(dialect, kind))
     )
     own = select(THREADS.c.thread_id).where(
         THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type),
@@ -135,19 +161,32 @@ def list_threads_by_metadata(dialect: Dialect, kind: str) -> Executable:
 
 @statement()
 def measure_log(dialect: Dialect) -> Executable:
-    """Select the number and sizes of a log's checkpoints."""
-    snapshots = case((DELTAS.c.kind.in_(constants("snapshot")), 1), else_=0)
-    return (
-        select(
-            func.count(),
-            func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0),
-            func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0),
-            func.coalesce(func.sum(snapshots), 0),
-        )
-        .select_from(live_checkpoints())
-        .join(DELTAS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
-        .where(of_log(CHECKPOINTS))
-    )
+    """Select the number and sizes of a log's checkpoints.
+
+    Where each state is a checkpoint's, indexes tell how many are whole: states without a base. They
+    know all rows, those with a key (writes), and those with a base.
+    """
+    state_of = and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq)
+
+    def count(table: Any, *where: ColumnElement[bool]) -> Any:
+        rows = select(func.count()).select_from(table).where(of_log(DELTAS), *where)
+        return rows.scalar_subquery()
+
+    whole = count(DELTAS.join(CHECKPOINTS, state_of), DELTAS.c.kind.in_(constants("snapshot")))
+    checkpoints: ColumnElement[int] = func.count()
+    states = count(DELTAS) - count(DELTAS, DELTAS.c.entry_key.is_not(None))
+    based = count(DELTAS, DELTAS.c.base_seq.is_not(None))
+    is_live = select(constant("1")).where(of_log(THREADS), live()).exists()
+    return select(
+        checkpoints,
+        func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0),
+        func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0),
+        case(
+            (checkpoints == constant("0"), constant("0")),
+            (states == checkpoints, checkpoints - based),
+            else_=whole,
+        ),
+    ).where(of_log(CHECKPOINTS), is_live)
 
 
 @statement()

@@ -117,11 +117,13 @@ class RetentionRun:
         """Remove from the logs of *batch* what is to go; return those that were not free."""
         d = self.db.dialect
         logs = [one.log for one in batch]
-        free: set[Log] = set()
-        while logs:
+        below: int | None = None
+        while True:
             program: Callable[[], Program[bulk_delete.BatchResult]]
             if self.which == "live":
-                program = partial(bulk_delete.prune_batch, d, logs, self.values, wait=self.wait)
+                program = partial(
+                    bulk_delete.prune_batch, d, logs, self.values, below, wait=self.wait
+                )
             else:
                 program = partial(bulk_delete.remove_batch, d, logs, self.values, wait=False)
             done = await self.db.run(
@@ -129,9 +131,11 @@ class RetentionRun:
             )
             for log in done.logs:
                 self.cache.drop(log)
-            free.update(done.logs)
+            free = set(done.logs)
             self._report(removed=done.removed)
-            logs = done.logs if done.more else []
+            if done.rest is None:
+                break
+            logs, below = done.logs, done.rest
         return [one for one in batch if one.log not in free]
 
     async def _retry_busy(

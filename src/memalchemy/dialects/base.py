@@ -192,6 +192,13 @@ class Statements:
         """
         raise NotImplementedError
 
+    def json_may_equal(self, table: Table, kind: str) -> ColumnElement[bool] | None:
+        """Return a condition that an index answers, and that holds wherever `json_equals` does.
+
+        ``None`` where there is no such index, or `json_equals` uses it itself.
+        """
+        return None
+
     def json_equals_binds(self, key: str, value: Any, kind: str) -> dict[str, Any]:
         """Return the binds of `json_equals` for *key* and *value*."""
         raise NotImplementedError

@@ -26,7 +26,6 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
-    and_,
     bindparam,
     case,
     cast,
@@ -182,15 +181,17 @@ class SQLiteStatements(Statements):
             match.append(each.c.atom == bindparam("match_value"))
         elif kind == "container":
             match.append(each.c.value == func.json(bindparam("match_value")))
-        is_equal = select(literal_column("1")).select_from(each).where(*match).exists()
+        return select(literal_column("1")).select_from(each).where(*match).exists()
+
+    def json_may_equal(self, owner: Table, kind: str) -> ColumnElement[bool] | None:
         if owner.name != "checkpoints":  # the only table with an index of its metadata
-            return is_equal
+            return None
         index = table("checkpoints_meta", column("rowid"))
         wanted = select(index.c.rowid).where(
             literal_column("checkpoints_meta").bool_op("MATCH")(_metadata_term(kind))
         )
         rowid: ColumnElement[int] = literal_column(f"{owner.name}.rowid")
-        return and_(rowid.in_(wanted), is_equal)
+        return rowid.in_(wanted)
 
     def json_equals_binds(self, key: str, value: Any, kind: str) -> dict[str, Any]:
         parameters: dict[str, Any] = {"match_key": key}

@@ -1,9 +1,10 @@
 """Delete from many logs at once: lock the free ones, then look, then delete some rows.
 
-A batch is a list of logs, bound as one value, and a number of rows: the statements are as many for
-a hundred logs as for one. A log that somebody is saving into is skipped, never waited for. What a
-batch leaves is whole: checkpoints go newest first, none that another rests on, and a state only
-when no checkpoint has it and no other state is built on it.
+A batch is a list of short logs, bound as one value, or a window of positions of a long log: the
+statements are as many for a hundred logs as for one, and look at no more rows than the batch has. A
+log that somebody is saving into is skipped, never waited for. What a batch leaves is whole:
+checkpoints go newest first, none that another rests on, and a state only when no checkpoint has it
+and no other state is built on it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from sqlalchemy import (
 )
 
 from memalchemy.dialects import Dialect
+from memalchemy.keys import encode_id
 from memalchemy.log.delete import bind_logs, is_of_listed_log, remove_locked
 from memalchemy.log.dependencies import CHECKPOINT_KEY
 from memalchemy.log.retention import is_let_go, rank_checkpoints
@@ -38,17 +40,23 @@ from memalchemy.log.tables import (
     DELTAS,
     STATES,
     THREADS,
+    WRITE_PREFIX,
     Log,
     constants,
+    is_in_window,
+    is_not_in,
     live,
+    of_log,
     same_log,
+    write_key_range,
 )
 from memalchemy.statements import Program, statement
 
 MAX_LOGS, MAX_ROWS = 90, 2_000
-"""Bounds of one transaction. A single log may have more rows. The keys of 97 logs fit into one list
-on Oracle.
-"""
+"""Bounds of one transaction. The keys of 97 logs fit into one list on Oracle."""
+
+_END = 2**62
+"""A position behind all others."""
 
 SCOPES = ("namespace", "tenant", "log", "thread")
 _ID = ("thread_id", "namespace")
@@ -72,8 +80,8 @@ class BatchResult(NamedTuple):
     """The logs that were free and still to be deleted from."""
     removed: int
     """The number of checkpoints and entries that were removed."""
-    more: bool
-    """The batch ended at its number of rows, and not because nothing was left."""
+    rest: int | None = None
+    """The position below which rows of the only log are left to look at."""
 
 
 def batches(found: Sequence[RemovableLog]) -> Iterator[list[RemovableLog]]:
@@ -282,46 +290,78 @@ def is_wanted(row: Any, which: str, values: Mapping[str, Any]) -> bool:
 # --- Deleting ------------------------------------------------------------------------------------
 
 
-def _checkpoints_to_delete(
-    dialect: Dialect, columns: Sequence[str]
-) -> tuple[Select[Any], CTE, CTE]:
-    """Select the rows that `delete_pruned_checkpoints` deletes; return its two CTEs, too."""
-    names, stay = rank_checkpoints(
-        dialect, dialect.statements.rows_from_list("p_logs", ("log_id",))
-    )
-    rows = (
-        select(*(names.c[name] for name in columns))
-        .where(is_let_go(names, stay))
-        .order_by(names.c.log_id, names.c.seq.desc())
-        .limit(bindparam("p_limit"))
-    )
-    return rows, names, stay
+def _listed_logs(dialect: Dialect) -> FromClause:
+    return dialect.statements.rows_from_list("p_logs", ("log_id",))
 
 
 @statement()
-def delete_pruned_checkpoints(dialect: Dialect) -> Executable:
-    """Delete checkpoints that the rules do not keep from a batch of logs, at most ``p_limit``.
+def find_window(dialect: Dialect) -> Executable:
+    """Select the lowest of the ``p_window`` highest positions of a log below ``p_high``.
 
-    The newest go first, so that at no time a checkpoint exists without the one that it rests on.
+    No row if there are fewer. The bind is one less than the number.
     """
-    return delete(CHECKPOINTS).where(
-        _is_in(dialect, CHECKPOINTS, *_checkpoints_to_delete(dialect, _ROW))
+    return (
+        select(DELTAS.c.seq)
+        .where(of_log(DELTAS), DELTAS.c.seq < bindparam("p_high", type_=DELTAS.c.seq.type))
+        .order_by(DELTAS.c.seq.desc())
+        .limit(1)
+        .offset(bindparam("p_window", type_=DELTAS.c.seq.type))
+    )
+
+
+@statement()
+def find_inverted(dialect: Dialect) -> Executable:
+    """Select a checkpoint of a log that rests on a newer one: that one was saved once more."""
+    below = CHECKPOINTS.alias("below")
+    on_it = and_(same_log(below, CHECKPOINTS), below.c.checkpoint_id == CHECKPOINTS.c.rests_on)
+    return (
+        select(CHECKPOINTS.c.seq)
+        .join(below, on_it)
+        .where(of_log(CHECKPOINTS), CHECKPOINTS.c.rests_on.is_not(None))
+        .where(CHECKPOINTS.c.seq < below.c.seq)
+        .limit(1)
+    )
+
+
+@statement(named=(True, False))
+def delete_pruned_checkpoints(dialect: Dialect, named: bool) -> Executable:
+    """Delete the checkpoints of a batch that the rules do not keep; *named*: return their keys."""
+    ranked, stay = rank_checkpoints(dialect, _listed_logs(dialect), in_window=True)
+    rows = select(*(ranked.c[name] for name in _ROW)).where(is_let_go(ranked, stay))
+    gone = delete(CHECKPOINTS).where(_is_in(dialect, CHECKPOINTS, rows, ranked, stay))
+    return gone.returning(*(CHECKPOINTS.c[name] for name in CHECKPOINT_KEY)) if named else gone
+
+
+@statement()
+def find_write(dialect: Dialect) -> Executable:
+    """Select a row of pending writes of a batch of logs, whichever it is."""
+    logs = _listed_logs(dialect)
+    key = DELTAS.c.entry_key
+    low, high = (bindparam(name, type_=key.type) for name in ("p_first_key", "p_last_key"))
+    return (
+        select(DELTAS.c.seq)
+        .select_from(DELTAS.join(logs, same_log(DELTAS, logs)))
+        .where(key >= low, key < high)
+        .limit(1)
     )
 
 
 @statement()
 def delete_pruned_writes(dialect: Dialect) -> Executable:
-    """Delete the pending writes of the checkpoints that `delete_pruned_checkpoints` takes next.
-
-    They are rows of ``deltas``, whose label is the id of their checkpoint.
-    """
-    rows, *needed_ctes = _checkpoints_to_delete(dialect, CHECKPOINT_KEY)
-    going = dialect.statements.materialized(rows, "going")
-    checkpoint_of_write = tuple_(DELTAS.c.log_id, DELTAS.c.label)
-    keys = select(*(going.c[name] for name in CHECKPOINT_KEY))
-    keys = keys.add_cte(*needed_ctes, nest_here=True)
-    is_write = DELTAS.c.kind.in_(constants("write"))
-    return delete(DELTAS).where(is_write, checkpoint_of_write.in_(keys))
+    """Delete the pending writes of the checkpoints that ``p_keys`` lists, with their logs."""
+    named = dialect.statements.rows_from_list("p_keys", ("log_id", "label", "low", "high"))
+    of_it = and_(
+        same_log(DELTAS, named),
+        DELTAS.c.entry_key >= named.c.low,
+        DELTAS.c.entry_key < named.c.high,
+        DELTAS.c.label == named.c.label,
+    )
+    writes = (
+        select(*(DELTAS.c[name] for name in _ROW))
+        .select_from(DELTAS.join(named, of_it))
+        .where(DELTAS.c.kind.in_(constants("write")))
+    )
+    return delete(DELTAS).where(_is_in(dialect, DELTAS, writes))
 
 
 def _is_in(dialect: Dialect, table: Any, rows: Select[Any], *made: CTE) -> ColumnElement[bool]:
@@ -336,21 +376,39 @@ def _is_in(dialect: Dialect, table: Any, rows: Select[Any], *made: CTE) -> Colum
 
 @statement()
 def delete_unneeded_states(dialect: Dialect) -> Executable:
-    """Delete states of a batch of logs that no checkpoint and no state needs, at most ``p_limit``.
+    """Delete the states of a batch that no checkpoint is rebuilt from, over any number of bases.
 
-    Repeated, it deletes the states that those were built on.
+    States above the window are there because they are needed.
     """
-    logs = dialect.statements.rows_from_list("p_logs", ("log_id",))
-    names = (
-        select(*(CHECKPOINTS.c[name] for name in _ROW), *_flags("1", "0", "0", "0"))
-        .select_from(CHECKPOINTS)
-        .join(logs, same_log(CHECKPOINTS, logs))
+    logs = _listed_logs(dialect)
+    named = (
+        select(*(CHECKPOINTS.c[name] for name in _ROW))
+        .select_from(CHECKPOINTS.join(logs, same_log(CHECKPOINTS, logs)))
+        .where(is_in_window(CHECKPOINTS))
     )
-    at = _positions(logs, names)
-    dead = (
-        select(*(at.c[name] for name in _ROW)).where(_is_unneeded(at)).limit(bindparam("p_limit"))
+    low, high = (bindparam(name, type_=DELTAS.c.seq.type) for name in ("p_low", "p_high"))
+    base = DELTAS.c.base_seq
+    built_on = (
+        select(DELTAS.c.log_id, base.label("seq"))
+        .select_from(DELTAS.join(logs, same_log(DELTAS, logs)))
+        .where(DELTAS.c.seq >= high, base >= low, base < high)
     )
-    return delete(DELTAS).where(_is_in(dialect, DELTAS, dead))
+    start = select(named.union_all(built_on).subquery("roots")).cte(
+        "needed", recursive=True, nesting=True
+    )
+    rest = (
+        select(DELTAS.c.log_id, base)
+        .select_from(start)
+        .join(DELTAS, and_(same_log(DELTAS, start), DELTAS.c.seq == start.c.seq))
+        .where(base >= low)
+    )
+    needed = dialect.statements.recursive_union(start, rest, _ROW)
+    return delete(DELTAS).where(
+        is_of_listed_log(dialect, DELTAS),
+        DELTAS.c.kind.in_(constants(*STATES)),
+        is_in_window(DELTAS),
+        is_not_in(DELTAS, _ROW, needed),
+    )
 
 
 @statement()
@@ -376,28 +434,62 @@ def _lock_wanted(
 
 
 def prune_batch(
-    dialect: Dialect, logs: list[Log], rules: dict[str, Any], *, wait: bool
+    dialect: Dialect,
+    logs: list[Log],
+    rules: dict[str, Any],
+    below: int | None = None,
+    *,
+    wait: bool,
 ) -> Program[BatchResult]:
     """Delete checkpoints that *rules* do not keep, and the states that nothing needs then.
 
-    *rules* are the binds of `beyond_retention`, and ``p_now``.
+    *rules* are the binds of `beyond_retention`, and ``p_now``. Of a single log, only `MAX_ROWS`
+    positions are looked at, those before *below*: see `BatchResult.rest`.
     """
     locked = yield from _lock_wanted(dialect, logs, rules, which="live", wait=wait)
     if not locked:
-        return BatchResult([], 0, False)
-    values = rules | batch_binds(dialect, locked) | {"p_limit": MAX_ROWS}
-    yield delete_pruned_writes(dialect), values
-    gone = (yield delete_pruned_checkpoints(dialect), values).touched
-    swept = 0
-    # Skip-deltas make the layers few.
-    while gone + swept < MAX_ROWS:
-        layer = (yield delete_unneeded_states(dialect), values).touched
-        swept += layer
-        if not layer:
-            break
+        return BatchResult([], 0)
+    high = _END if below is None else below
+    low = None
+    if len(locked) == 1:
+        low = yield from _find_window(dialect, locked[0], high)
+    values = rules | batch_binds(dialect, locked) | {"p_low": low or 0, "p_high": high}
+    gone = yield from _delete_pruned(dialect, values)
+    swept = (yield delete_unneeded_states(dialect), values).touched
     if gone or swept:
         yield move_epochs(dialect), values | {"p_epoch_step": int(swept > 0)}
-    return BatchResult(locked, gone, gone + swept >= MAX_ROWS)
+    return BatchResult(locked, gone, low)
+
+
+def _find_window(dialect: Dialect, log: Log, high: int) -> Program[int | None]:
+    """Return the position at which a window that ends before *high* begins.
+
+    ``None`` if it is all that is left. What rests on a newer checkpoint can only be told apart from
+    what stays by looking at all.
+    """
+    binds = log.binds() | {"p_high": high, "p_window": MAX_ROWS - 1}
+    rows = yield find_window(dialect), binds
+    if not rows or (high == _END and (yield find_inverted(dialect), log.binds())):
+        return None
+    return int(rows[0].seq)
+
+
+def _delete_pruned(dialect: Dialect, values: dict[str, Any]) -> Program[int]:
+    """Delete checkpoints of a batch with their pending writes; return their number."""
+    keys = {"p_first_key": f"{WRITE_PREFIX}", "p_last_key": f"{WRITE_PREFIX[:-1]}0"}
+    if not (yield find_write(dialect), values | keys):
+        return (yield delete_pruned_checkpoints(dialect, named=False), values).touched
+    gone = yield delete_pruned_checkpoints(dialect, named=True), values
+    of_gone = [
+        (
+            row.log_id,
+            *map(encode_id, (row.checkpoint_id, *write_key_range(row.checkpoint_id).values())),
+        )
+        for row in gone
+    ]
+    for listed in dialect.statements.list_batches("p_keys", of_gone):
+        yield delete_pruned_writes(dialect), listed
+    return len(gone)
 
 
 def remove_batch(
@@ -407,4 +499,4 @@ def remove_batch(
     # They were stale when they were listed, which may be over: look again under the lock.
     locked = yield from _lock_wanted(dialect, logs, values, which="stale", wait=wait)
     gone = yield from remove_locked(dialect, locked)
-    return BatchResult(locked, gone, False)
+    return BatchResult(locked, gone)

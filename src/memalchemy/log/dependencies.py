@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import CTE, Executable, Select, and_, bindparam, select
+from sqlalchemy import CTE, ColumnElement, Executable, Select, and_, bindparam, select
 
 from memalchemy.dialects import Dialect
 from memalchemy.log.tables import CHECKPOINTS, Log, of_log, same_log
@@ -19,10 +19,11 @@ from memalchemy.statements import Program, statement
 CHECKPOINT_KEY = ("log_id", "checkpoint_id")
 
 
-def required_checkpoints(dialect: Dialect, first: Select[Any]) -> CTE:
+def required_checkpoints(dialect: Dialect, first: Select[Any], *within: ColumnElement[bool]) -> CTE:
     """Return a CTE of the checkpoints that *first* names, and of those that they rest on in turn.
 
-    *first* selects the `CHECKPOINT_KEY` columns.
+    *first* selects the `CHECKPOINT_KEY` columns. Only from checkpoints that are *within* these
+    conditions it is followed what they rest on.
     """
     start = first.cte("needed", recursive=True, nesting=True)
     here = and_(same_log(CHECKPOINTS, start), CHECKPOINTS.c.checkpoint_id == start.c.checkpoint_id)
@@ -30,7 +31,7 @@ def required_checkpoints(dialect: Dialect, first: Select[Any]) -> CTE:
         select(CHECKPOINTS.c.log_id, CHECKPOINTS.c.rests_on)
         .select_from(start)
         .join(CHECKPOINTS, here)
-        .where(CHECKPOINTS.c.rests_on.is_not(None))
+        .where(CHECKPOINTS.c.rests_on.is_not(None), *within)
     )
     return dialect.statements.recursive_union(start, rest, CHECKPOINT_KEY)
 

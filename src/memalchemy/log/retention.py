@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, FromClause, and_, bindparam, case, func, select, tuple_
+from sqlalchemy import CTE, ColumnElement, FromClause, and_, bindparam, case, select
 from sqlalchemy import literal_column as constant
 
 from memalchemy.dialects import Dialect
 from memalchemy.log.dependencies import CHECKPOINT_KEY, required_checkpoints
-from memalchemy.log.tables import CHECKPOINTS, of_log, same_log
+from memalchemy.log.tables import CHECKPOINTS, is_in_window, is_not_in, of_log, same_log
 
 
 def beyond_retention(dialect: Dialect) -> ColumnElement[bool]:
@@ -62,35 +62,58 @@ def _conditions_of_rules(table: Any) -> tuple[ColumnElement[bool], ColumnElement
     )
 
 
-def rank_checkpoints(dialect: Dialect, logs: FromClause) -> tuple[CTE, CTE]:
+def rank_checkpoints(
+    dialect: Dialect, logs: FromClause, *, in_window: bool = False
+) -> tuple[CTE, CTE]:
     """Return two CTEs for `is_let_go`: the checkpoints of *logs*, and those that must stay.
 
     Each checkpoint of the first has ``goes``, 1 if no rule keeps it. The second has those that a
     kept checkpoint rests on. The binds are those of `beyond_retention`; the newest of a log always
     stays.
+
+    With *in_window* both have the checkpoints of a window alone (`is_in_window`), and all that is
+    outside of it is taken to stay.
     """
-    number = func.row_number().over(
-        partition_by=CHECKPOINTS.c.log_id, order_by=CHECKPOINTS.c.seq.desc()
+    newest = CHECKPOINTS.alias("newest")
+    first_kept = (
+        select(newest.c.seq)
+        .where(same_log(newest, logs))
+        .order_by(newest.c.seq.desc())
+        .limit(1)
+        .offset(bindparam("p_keep"))
+        .scalar_subquery()
     )
-    columns = ("log_id", "seq", "checkpoint_id", "rests_on", "ordinal", "occurred_at")
-    numbered = (
-        select(*(CHECKPOINTS.c[name] for name in columns), (number - constant("1")).label("newer"))
-        .select_from(CHECKPOINTS)
-        .join(logs, same_log(CHECKPOINTS, logs))
-        .subquery("numbered")
+    # It is NULL where a log has fewer, and none of them goes.
+    kept = dialect.statements.materialized(
+        select(logs.c.log_id, first_kept.label("first_kept")), "kept"
     )
-    beyond = and_(numbered.c.newer > bindparam("p_keep"), *_conditions_of_rules(numbered))
+    beyond = and_(CHECKPOINTS.c.seq < kept.c.first_kept, *_conditions_of_rules(CHECKPOINTS))
     goes = case((beyond, constant("1")), else_=constant("0"))
-    names = [numbered.c[name] for name in ("log_id", "seq", "checkpoint_id", "rests_on")]
-    rows = dialect.statements.materialized(select(*names, goes.label("goes")), "ranked")
-    rested = select(rows.c.log_id, rows.c.rests_on.label("checkpoint_id")).where(
+    names = [CHECKPOINTS.c[name] for name in ("log_id", "seq", "checkpoint_id", "rests_on")]
+    ranked = (
+        select(*names, goes.label("goes"))
+        .select_from(CHECKPOINTS.join(kept, same_log(CHECKPOINTS, kept)))
+        .add_cte(kept, nest_here=True)
+    )
+    if in_window:
+        ranked = ranked.where(is_in_window(CHECKPOINTS))
+    rows = dialect.statements.materialized(ranked, "ranked")
+    rested: Any = select(rows.c.log_id, rows.c.rests_on.label("checkpoint_id")).where(
         rows.c.goes == constant("0"), rows.c.rests_on.is_not(None)
     )
-    return rows, required_checkpoints(dialect, rested)
+    if not in_window:
+        return rows, required_checkpoints(dialect, rested)
+    resting = CHECKPOINTS.alias("resting")
+    on_it = and_(same_log(resting, rows), resting.c.rests_on == rows.c.checkpoint_id)
+    from_outside = (
+        select(*(rows.c[name] for name in CHECKPOINT_KEY))
+        .select_from(rows.join(resting, on_it))
+        .where(~is_in_window(resting))
+    )
+    both = rested.union_all(from_outside).subquery("rested_on")
+    return rows, required_checkpoints(dialect, select(both), is_in_window(CHECKPOINTS))
 
 
 def is_let_go(rows: CTE, stay: CTE) -> ColumnElement[bool]:
     """Return the condition that neither a rule nor a dependency keeps a checkpoint of *rows*."""
-    name = tuple_(*(rows.c[column] for column in CHECKPOINT_KEY))
-    kept = name.in_(select(*(stay.c[column] for column in CHECKPOINT_KEY)))
-    return and_(rows.c.goes != constant("0"), ~kept)
+    return and_(rows.c.goes != constant("0"), is_not_in(rows, CHECKPOINT_KEY, stay))

@@ -9,7 +9,18 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import BindParameter, ColumnElement, Table, and_, bindparam, literal_column, or_
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Table,
+    and_,
+    bindparam,
+    case,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+)
 
 from memalchemy.keys import encode_id, log_key
 from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
@@ -83,6 +94,25 @@ def of_thread() -> ColumnElement[bool]:
 def same_log(a: Any, b: Any) -> ColumnElement[bool]:
     """Return the condition that joins rows of one log."""
     return a.c.log_id == b.c.log_id  # type: ignore[no-any-return]
+
+
+def is_in_window(table: Any) -> ColumnElement[bool]:
+    """Return the condition on positions from ``p_low`` to before ``p_high``."""
+    low, high = (bindparam(name, type_=table.c.seq.type) for name in ("p_low", "p_high"))
+    return and_(table.c.seq >= low, table.c.seq < high)
+
+
+def is_not_in(table: Any, columns: Sequence[str], rows: Any) -> ColumnElement[bool]:
+    """Return the condition that no row of *rows* has the values of a row of *table*.
+
+    NULL is not among them. SQLite compares a tuple that NOT IN does not find with each row, in case
+    one has a NULL; where a CASE begins, it need not.
+    """
+    found = tuple_(*(table.c[name] for name in columns)).in_(
+        select(*(rows.c[name] for name in columns))
+    )
+    is_missing: ColumnElement[int] = case((found, literal_column("0")), else_=literal_column("1"))
+    return is_missing != literal_column("0")
 
 
 def unexpired(table: Any = THREADS) -> ColumnElement[bool]:

@@ -67,9 +67,8 @@ class CompiledStatement:
         self._readers = [(at, read) for at, read in enumerate(readers) if read is not None]
         self._names = names
         # Where a column holds values of any type, its cells are checked before they are read.
-        self._cell_types = (
-            [sqlite_types(c.type) for c in columns] if has_dynamic_types(dialect.name) else None
-        )
+        allowed = [sqlite_types(c.type) for c in columns] if has_dynamic_types(dialect.name) else []
+        self._cell_types = allowed if any(allowed) else None
         self._checked: set[tuple[type, ...]] = set()
         """The combinations of types that rows were found to have, and may have."""
 
@@ -88,7 +87,7 @@ class CompiledStatement:
         """
         if self._cell_types is not None:
             fetched = list(fetched)
-            if not all(map(self._has_valid_types, fetched)):
+            if not all(map(self._are_valid, {tuple(map(type, row)) for row in fetched})):
                 raise self._unreadable(fetched)
         given = map(self._read, fetched) if self._readers else fetched
         with suppress(*DECODING_ERRORS):
@@ -96,8 +95,7 @@ class CompiledStatement:
         # Outside of the block, so that the error does not carry the one that quotes the cell.
         raise self._unreadable(fetched)
 
-    def _has_valid_types(self, row: Iterable[Any]) -> bool:
-        types = tuple(map(type, row))
+    def _are_valid(self, types: tuple[type, ...]) -> bool:
         if types in self._checked:
             return True
         assert self._cell_types is not None

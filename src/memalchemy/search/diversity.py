@@ -148,8 +148,9 @@ class _Block:
         fresh = np.stack(chosen[self.compared :])
         self.compared = len(chosen)
         # Not a product of matrices, whose threads wait for one another on a busy machine.
-        nearest: Floats = np.vecdot(self.vectors[:, None, :], fresh[None, :, :]).max(axis=1)
-        return (1 + nearest) / 2
+        products: Floats = np.vecdot(self.vectors[:, None, :], fresh[None, :, :])
+        found: Floats = (1 + products.max(axis=1)) / np.float32(2)
+        return found
 
 
 def _blocks(directions: Sequence[Floats | None]) -> list[_Block]:
@@ -169,4 +170,5 @@ def _units(vectors: Floats) -> Floats:
     doubles = vectors.astype(np.float64)
     lengths = np.sqrt(np.vecdot(doubles, doubles))
     lengths[lengths == 0] = 1
-    return vectors / lengths[:, None].astype(np.float32)
+    made: Floats = vectors / lengths[:, None].astype(np.float32)
+    return made

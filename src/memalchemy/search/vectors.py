@@ -40,6 +40,7 @@ from memalchemy.search._vector_cache import Floats, Item, MatrixScope, MatrixVie
 from memalchemy.search._vector_statements import (
     INDEXED_DIMENSIONS,
     METRICS,
+    PART,
     Metric,
     count_vectors,
     current_vector_settings,
@@ -745,10 +746,11 @@ def compare_pages(
         rows = yield statement, binds
         if rows:
             last = rows[-1]
-            page = [r for r in rows if chosen is None or (r.namespace, r.key) in chosen]
+            page = rows if chosen is None else [row for row in rows if (row[0], row[1]) in chosen]
             best.read += len(rows)
             if page:
-                vectors = to_matrix([r.vector for r in page], query.dimensions, unit=scope.unit)
+                stored = [row[len(PART)] for row in page]
+                vectors = to_matrix(stored, query.dimensions, unit=scope.unit)
                 best.add(page, vectors, similarities(vectors, vector, query.metric))
         if len(rows) < _vector_cache.PAGE:
             return best.comparison()
@@ -768,7 +770,7 @@ class _BestRows:
     def add(self, page: Sequence[Any], vectors: Floats, found: Floats) -> None:
         """Add a page, and drop what is not among the best any more."""
         self.number += len(page)
-        self._parts += [(r.namespace, r.key, r.field, r.part) for r in page]
+        self._parts += [row[: len(PART)] for row in page]
         self._vectors = np.concatenate([self._vectors, vectors])
         self._similarities = np.concatenate([self._similarities, found])
         if len(self._similarities) > self.keep:

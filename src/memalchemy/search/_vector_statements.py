@@ -147,10 +147,10 @@ def read_positions(dialect: Dialect, which: str) -> Executable | None:
 
 @statement()
 def live_items(dialect: Dialect) -> Executable | None:
-    """``namespace, key`` as stored of the items that ``p_keys`` lists, if they are alive."""
+    """The items that ``p_keys`` lists, if they are alive; ``value`` as `rank_all` has it."""
     if dialect.vectors.computes_distances and not dialect.vectors.may_be_bytes:
         return None
-    return select(*_as_stored(ITEMS, "namespace", "key")).where(
+    return select(*_item_columns(dialect)).where(
         ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant), is_listed(dialect, ITEMS), live_item()
     )
 
@@ -274,11 +274,9 @@ def _with_items(dialect: Dialect, query: Select[Any]) -> Executable:
     # Joined to the nearest rows only: joined before, all items of the scope would be looked up.
     near = dialect.statements.materialized(query, "near")
     alive = case((live_item(), literal_column("1")), else_=literal_column("0")).label("alive")
-    own = [ITEMS.c[name] for name in STORED if name not in ("namespace", "key", "value")]
-    is_short = dialect.statements.byte_length(ITEMS.c.value) <= _integer("p_longest")
-    value = case((is_short, ITEMS.c.value)).label("value")
+    own = [column for column in _item_columns(dialect) if column.key not in PART]
     return (
-        select(*(near.c[name] for name in (*PART, "distance")), alive, *own, value)
+        select(*(near.c[name] for name in (*PART, "distance")), alive, *own)
         .select_from(near)
         .join(
             ITEMS,
@@ -289,6 +287,13 @@ def _with_items(dialect: Dialect, query: Select[Any]) -> Executable:
             ),
         )
     )
+
+
+def _item_columns(dialect: Dialect) -> list[ColumnElement[Any]]:
+    """Return the columns of an item; ``value`` is NULL if it has over ``p_longest`` bytes."""
+    is_short = dialect.statements.byte_length(ITEMS.c.value) <= _integer("p_longest")
+    value = case((is_short, ITEMS.c.value)).label("value")
+    return [*(ITEMS.c[name] for name in STORED if name != "value"), value]
 
 
 def _as_stored(table: Table, *names: str) -> list[Any]:

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 from uuid import UUID
 
+import orjson
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -307,5 +308,7 @@ def vector_floats(stored: Any) -> Any:
     if isinstance(stored, (bytes, memoryview)):
         return vectors.from_bytes(stored).tolist()
     if isinstance(stored, str):
-        return [float(number) for number in stored[1:-1].split(",")]
+        # As JSON, which is read in C; there -0 is an integer, and has no sign.
+        signed = stored.replace("-0,", "-0.0,").replace("-0]", "-0.0]")
+        return list(map(float, orjson.loads(signed)))
     return list(stored)

@@ -372,7 +372,7 @@ async def test_recall_against_brute_force_is_whole(db: Database) -> None:
 
 
 @pytest.mark.parametrize("size", [100, 100_000], ids=["short", "long"])
-async def test_what_is_near_comes_whole_however_long_and_in_one_round_trip_if_short(
+async def test_what_is_near_comes_whole_however_long_and_along_with_the_search_if_short(
     db: Database, store: Store, size: int
 ) -> None:
     value = {"text": "".join(map(chr, np.random.default_rng(7).integers(97, 123, size)))}
@@ -387,8 +387,9 @@ async def test_what_is_near_comes_whole_however_long_and_in_one_round_trip_if_sh
     finally:
         stop()
     assert [one.item.value for one in found] == [value | {"n": n} for n in range(3)]
-    if db.dialect.vectors.computes_distances:
-        assert trips == [1 if size == 100 else 2]
+    # Where vectors are compared here, the first trip finds out whether they have changed.
+    least = 1 if db.dialect.vectors.computes_distances else 2
+    assert trips == [least if size == 100 else least + 1]
 
 
 async def test_an_item_has_vectors_of_several_models(db: Database, store: Store) -> None:

@@ -7622,16 +7622,19 @@ SELECT current_setting('hnsw.iterative_scan', true) AS p_scan, current_setting('
     true) AS p_bitmap
 
 -- search._vector_statements.live_items()
-SELECT store_items.namespace AS namespace, store_items.key AS key
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value
 FROM store_items
-WHERE store_items.tenant = $1::VARCHAR
+WHERE store_items.tenant = $2::VARCHAR
 AND (store_items.namespace, store_items.key) IN (
   SELECT listed.namespace, listed.key
   FROM (
     SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
-    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
 AND (store_items.expires_at IS NULL
-  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 
 -- search._vector_statements.only_by_vector_index()
 SELECT set_config('hnsw.iterative_scan', $1::VARCHAR, true), set_config('hnsw.ef_search',

@@ -5706,7 +5706,10 @@ FROM (
   OFFSET ?) AS some_vectors
 
 -- search._vector_statements.live_items()
-SELECT store_items.namespace AS namespace, store_items."key" AS "key"
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, CASE
+WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value
 FROM store_items
 WHERE store_items.tenant = ?
 AND (store_items.namespace, store_items."key") IN (

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import create_engine, delete, update
 
-from golden import text_of
+from golden import dialect, text_of
 from memalchemy import Database
+from memalchemy.database.compiled import CompiledStatements
 from memalchemy.events import Event
 from memalchemy.keys import encode_namespace
 from memalchemy.search import _vector_cache
@@ -311,6 +312,16 @@ async def test_statements_find_their_rows_by_an_index(db: Database) -> None:
         told = " ".join(row[-1] for row in plan)
         assert used in told
         assert "TEMP B-TREE" not in told
+
+
+def test_rows_of_vectors_are_left_as_the_driver_fetched_them() -> None:
+    made = create_engine("sqlite://").dialect
+    statement = read_vectors(dialect("sqlite"), below=False)
+    compiled = CompiledStatements().get(statement, made)
+    assert compiled is not None
+    fetched = [("/a/", "k", "", 0, b"1234", at) for at in range(3)]
+    read = compiled.rows(fetched)
+    assert all(one is other for one, other in zip(read, fetched, strict=True))
 
 
 def test_a_counter_has_a_key_for_any_namespace() -> None:

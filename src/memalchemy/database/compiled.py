@@ -67,12 +67,10 @@ class CompiledStatement:
         self._readers = [(at, read) for at, read in enumerate(readers) if read is not None]
         self._names = names
         # Where a column holds values of any type, its cells are checked before they are read.
-        self._cell_types = None
-        if has_dynamic_types(dialect.name):
-            allowed = [sqlite_types(c.type) for c in columns]
-            self._cell_types = [
-                None if types is None else frozenset({*types, type(None)}) for types in allowed
-            ]
+        allowed = [sqlite_types(c.type) for c in columns] if has_dynamic_types(dialect.name) else []
+        self._cell_types = allowed if any(allowed) else None
+        self._checked: set[tuple[type, ...]] = set()
+        """The combinations of types that rows were found to have, and may have."""
 
     def values(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the values to send, in the order of the text's placeholders."""
@@ -89,14 +87,23 @@ class CompiledStatement:
         """
         if self._cell_types is not None:
             fetched = list(fetched)
-            for cells, allowed in zip(zip(*fetched, strict=True), self._cell_types, strict=False):
-                if allowed is not None and not allowed.issuperset(map(type, cells)):
-                    raise self._unreadable(fetched)
+            if not all(map(self._are_valid, {tuple(map(type, row)) for row in fetched})):
+                raise self._unreadable(fetched)
         given = map(self._read, fetched) if self._readers else fetched
         with suppress(*DECODING_ERRORS):
             return list(given if self._nameless else map(self._named, given))
         # Outside of the block, so that the error does not carry the one that quotes the cell.
         raise self._unreadable(fetched)
+
+    def _are_valid(self, types: tuple[type, ...]) -> bool:
+        if types in self._checked:
+            return True
+        assert self._cell_types is not None
+        for given, allowed in zip(types, self._cell_types, strict=True):
+            if not (allowed is None or given is type(None) or given in allowed):
+                return False
+        self._checked.add(types)
+        return True
 
     def _read(self, raw: Iterable[Any]) -> list[Any]:
         values = list(raw)

@@ -323,7 +323,7 @@ class Matrix:
         scope = self.scope
         to_matrix(stored, scope.dimensions, unit=scope.unit, out=self._matrix[here])
         self._positions[here] = positions
-        self._hashes[here] = list(map(hash, keys))
+        self._hashes[here] = np.fromiter(map(hash, keys), dtype=np.int64, count=len(keys))
         numbers = {path: self._number(path) for path in set(paths)}
         several = len(numbers) > 1
         self._path_numbers[here] = (

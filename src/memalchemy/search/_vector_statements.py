@@ -27,7 +27,7 @@ from sqlalchemy.types import NULLTYPE
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, is_listed, live_item
-from memalchemy.statements import IntegerRange, Program, statement
+from memalchemy.statements import NAMELESS, IntegerRange, Program, statement
 
 Metric = Literal["cosine", "dot", "l2"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -65,7 +65,7 @@ def of_kind() -> ColumnElement[bool]:
 
 @statement(below=(False, True))
 def read_vectors(dialect: Dialect, below: bool) -> Executable | None:
-    """A page of the vectors of a scope; binds `page_after`."""
+    """A page of the vectors of a scope, as `_vectors` orders their columns; binds `page_after`."""
     if dialect.vectors.computes_distances and not dialect.vectors.may_be_bytes:
         return None
     position = dialect.statements.rowid(EMBEDDINGS)
@@ -79,18 +79,18 @@ def read_vectors(dialect: Dialect, below: bool) -> Executable | None:
         columns.insert(0, EMBEDDINGS.c.namespace)
         bounds.insert(0, bindparam("p_namespace", type_=String))
     after = tuple_(*columns) > tuple_(*bounds) if len(columns) > 1 else columns[0] > bounds[0]
-    return query.where(after).order_by(*columns).limit(_integer("p_limit"))
+    page = query.where(after).order_by(*columns).limit(_integer("p_limit"))
+    return page.execution_options(**{NAMELESS: True})
 
 
 def page_after(dialect: Dialect, row: Any | None, path: str) -> dict[str, Any]:
     """Return the binds of `read_vectors` for the page after *row*, or for the first page."""
+    namespace, key, field, part = (path, "", "", -1) if row is None else row[: len(PART)]
     if dialect.statements.rowid(EMBEDDINGS) is not None:
-        found = {"p_row_at": -1 if row is None else row.row_at}
-    elif row is None:
-        found = {"p_key": "", "p_field": "", "p_part": -1}
+        found = {"p_row_at": -1 if row is None else row[len(PART) + 1]}
     else:
-        found = {"p_key": row.key, "p_field": row.field, "p_part": row.part}
-    return found | {"p_namespace": path if row is None else row.namespace}
+        found = {"p_key": key, "p_field": field, "p_part": part}
+    return found | {"p_namespace": namespace}
 
 
 @statement(below=(False, True))
@@ -147,10 +147,10 @@ def read_positions(dialect: Dialect, which: str) -> Executable | None:
 
 @statement()
 def live_items(dialect: Dialect) -> Executable | None:
-    """``namespace, key`` as stored of the items that ``p_keys`` lists, if they are alive."""
+    """The items that ``p_keys`` lists, if they are alive; ``value`` as `rank_all` has it."""
     if dialect.vectors.computes_distances and not dialect.vectors.may_be_bytes:
         return None
-    return select(*_as_stored(ITEMS, "namespace", "key")).where(
+    return select(*_item_columns(dialect)).where(
         ITEMS.c.tenant == _bound("k_tenant", ITEMS.c.tenant), is_listed(dialect, ITEMS), live_item()
     )
 
@@ -274,11 +274,9 @@ def _with_items(dialect: Dialect, query: Select[Any]) -> Executable:
     # Joined to the nearest rows only: joined before, all items of the scope would be looked up.
     near = dialect.statements.materialized(query, "near")
     alive = case((live_item(), literal_column("1")), else_=literal_column("0")).label("alive")
-    own = [ITEMS.c[name] for name in STORED if name not in ("namespace", "key", "value")]
-    is_short = dialect.statements.byte_length(ITEMS.c.value) <= _integer("p_longest")
-    value = case((is_short, ITEMS.c.value)).label("value")
+    own = [column for column in _item_columns(dialect) if column.key not in PART]
     return (
-        select(*(near.c[name] for name in (*PART, "distance")), alive, *own, value)
+        select(*(near.c[name] for name in (*PART, "distance")), alive, *own)
         .select_from(near)
         .join(
             ITEMS,
@@ -291,15 +289,25 @@ def _with_items(dialect: Dialect, query: Select[Any]) -> Executable:
     )
 
 
+def _item_columns(dialect: Dialect) -> list[ColumnElement[Any]]:
+    """Return the columns of an item; ``value`` is NULL if it has over ``p_longest`` bytes."""
+    is_short = dialect.statements.byte_length(ITEMS.c.value) <= _integer("p_longest")
+    value = case((is_short, ITEMS.c.value)).label("value")
+    return [*(ITEMS.c[name] for name in STORED if name != "value"), value]
+
+
 def _as_stored(table: Table, *names: str) -> list[Any]:
     # Without conversion to Python types: there are many rows, and few are used.
     return [type_coerce(table.c[name], NULLTYPE).label(name) for name in names]
 
 
 def _vectors(dialect: Dialect) -> Any:
+    """Select the columns of `PART`, the vector and, where rows have one, the position."""
     columns = _as_stored(EMBEDDINGS, *PART, "vector")
     position = dialect.statements.rowid(EMBEDDINGS)
-    return select(*columns, *([] if position is None else [position.label("row_at")]))
+    if position is not None:
+        columns.append(type_coerce(position, NULLTYPE).label("row_at"))
+    return select(*columns)
 
 
 def _bound(name: str, column: ColumnElement[Any]) -> BindParameter[Any]:

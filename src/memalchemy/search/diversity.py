@@ -6,8 +6,11 @@ Carbonell and Goldstein, "The use of MMR, diversity-based reranking", SIGIR 1998
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 
 from memalchemy.database import Database, HostConnection, off_loop
 from memalchemy.events import Event
@@ -19,6 +22,8 @@ from memalchemy.search.scope import Place, key_lists
 
 MAX_DIVERSE = 1000
 """Hits that are chosen by MMR; further ones follow by their scores."""
+BLOCK = 64
+"""Hits that are compared at once: their vectors fit into a processor's cache."""
 
 
 def pool_size(limit: int) -> int:
@@ -78,15 +83,17 @@ async def _vectors(
 
 def _directions(vectors: Mapping[Place, Sequence[Sequence[float]]]) -> dict[Place, Floats]:
     """Return the direction of each item as a unit vector; of several vectors that of their sum."""
-    units = {
-        place: [_unit(np.asarray(one, dtype=np.float32)) for one in of]
-        for place, of in vectors.items()
-    }
-    return {
-        place: _unit(np.sum(parts, axis=0))
-        for place, parts in units.items()
-        if len(set(map(len, parts))) == 1
-    }
+    places: dict[tuple[int, int], list[Place]] = {}
+    for place, of in vectors.items():
+        if len(set(map(len, of))) == 1:
+            places.setdefault((len(of), len(of[0])), []).append(place)
+    found: dict[Place, Floats] = {}
+    for (number, size), alike in places.items():
+        numbers = chain.from_iterable(chain.from_iterable(vectors[place] for place in alike))
+        rows = np.fromiter(numbers, dtype=np.float32, count=len(alike) * number * size)
+        sums = _units(rows.reshape(-1, size)).reshape(-1, number, size).sum(axis=1)
+        found.update(zip(alike, _units(sums), strict=True))
+    return found
 
 
 def choose_diverse(
@@ -102,30 +109,66 @@ def choose_diverse(
     hit without a vector is similar to none.
     """
     worth = share * np.array([score for _, score in scores], dtype=np.float64)
+    blocks = _blocks([directions.get(place) for place, _ in scores])
+    block_of = {at: block for block in blocks for at in block.rows.tolist()}
     similarity = np.zeros(len(scores))
-    left = np.ones(len(scores), dtype=bool)
-    # Vectors of one size are the rows of a matrix, and are compared all at once.
-    sizes: dict[int, list[int]] = {}
-    for at, (place, _) in enumerate(scores):
-        if place in directions:
-            sizes.setdefault(len(directions[place]), []).append(at)
-    matrices = {
-        size: (np.array(rows), np.stack([directions[scores[at][0]] for at in rows]))
-        for size, rows in sizes.items()
-    }
+    chosen: dict[int, list[Floats]] = {block.vectors.shape[1]: [] for block in blocks}
+    # A similarity can only grow, so that an outdated one makes a hit seem better than it is. Only
+    # the blocks of hits that seem the best are brought up to date.
+    marginal = worth - (1 - share) * similarity
     order: list[int] = []
     for _ in range(min(limit, len(scores))):
-        marginal = np.where(left, worth - (1 - share) * similarity, -np.inf)
-        best = int(np.argmax(marginal))
+        while True:
+            best = int(np.argmax(marginal))
+            block = block_of.get(best)
+            if block is None:
+                break
+            taken = chosen[block.vectors.shape[1]]
+            if block.compared == len(taken):
+                taken.append(directions[scores[best][0]])
+                break
+            rows = block.rows
+            similarity[rows] = np.maximum(similarity[rows], block.similarity(taken))
+            marginal[rows] = worth[rows] - (1 - share) * similarity[rows]
         order.append(best)
-        left[best] = False
-        taken = directions.get(scores[best][0])
-        if taken is not None:
-            rows, vectors = matrices[len(taken)]
-            similarity[rows] = np.maximum(similarity[rows], (1 + vectors @ taken) / 2)
+        worth[best] = marginal[best] = -np.inf
     return order
 
 
-def _unit(vector: Floats) -> Floats:
-    length = float(np.linalg.norm(vector.astype(np.float64)))
-    return vector / np.float32(length) if length > 0 else vector
+@dataclass(slots=True)
+class _Block:
+    """Hits with vectors of one size, and how many of the chosen ones they were compared with."""
+
+    rows: npt.NDArray[np.int64]
+    vectors: Floats
+    compared: int = 0
+
+    def similarity(self, chosen: list[Floats]) -> Floats:
+        """Return each hit's similarity to the most similar of those not compared with before."""
+        fresh = np.stack(chosen[self.compared :])
+        self.compared = len(chosen)
+        # Not a product of matrices, whose threads wait for one another on a busy machine.
+        products: Floats = np.vecdot(self.vectors[:, None, :], fresh[None, :, :])
+        found: Floats = (1 + products.max(axis=1)) / np.float32(2)
+        return found
+
+
+def _blocks(directions: Sequence[Floats | None]) -> list[_Block]:
+    sizes: dict[int, list[int]] = {}
+    for at, one in enumerate(directions):
+        if one is not None:
+            sizes.setdefault(len(one), []).append(at)
+    return [
+        _Block(np.array(rows), np.array([directions[at] for at in rows], dtype=np.float32))
+        for alike in sizes.values()
+        for start in range(0, len(alike), BLOCK)
+        for rows in [alike[start : start + BLOCK]]
+    ]
+
+
+def _units(vectors: Floats) -> Floats:
+    doubles = vectors.astype(np.float64)
+    lengths = np.sqrt(np.vecdot(doubles, doubles))
+    lengths[lengths == 0] = 1
+    made: Floats = vectors / lengths[:, None].astype(np.float32)
+    return made

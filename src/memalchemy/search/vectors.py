@@ -40,6 +40,7 @@ from memalchemy.search._vector_cache import Floats, Item, MatrixScope, MatrixVie
 from memalchemy.search._vector_statements import (
     INDEXED_DIMENSIONS,
     METRICS,
+    PART,
     Metric,
     count_vectors,
     current_vector_settings,
@@ -591,6 +592,7 @@ class BruteForceRanking:
 
     async def page(self, count: int) -> list[Neighbour]:
         """Return the next *count* items; fewer only at the end."""
+        found: list[Neighbour]
         found, compared, self._returned = await self._session.read(partial(self._search, count))
         self._compared = compared
         self.exhausted = len(found) < count
@@ -603,16 +605,12 @@ class BruteForceRanking:
             f"from {compared.source}",
             {"vectors": compared.number, "read": compared.read, "cached": cached},
         )
-        neighbour = self._query.neighbour
-        return [
-            neighbour((path, decode_id(key)), (decode_id(field_), part), distance)
-            for (path, key), (field_, part), distance in found
-        ]
+        return found
 
-    def _search(self, count: int) -> Program[tuple[list[Found], _Comparison, set[Item]]]:
+    def _search(self, count: int) -> Program[tuple[list[Neighbour], _Comparison, set[Item]]]:
         # A program may be run again from the start, so it changes no attribute.
         compared = self._compared or (yield from self._compare(MIN_KEPT + count))
-        seen, found = set(self._returned), list[Found]()
+        seen, found = set(self._returned), list[Neighbour]()
         while len(found) < count:
             best = compared.best(seen, count - len(found))
             if not best:
@@ -622,7 +620,7 @@ class BruteForceRanking:
                 continue
             seen |= {item for item, _, _ in best}
             alive = yield from self._alive([item for item, _, _ in best])
-            found += [one for one in best if one[0] in alive]
+            found += [self._neighbour(one, alive[one[0]]) for one in best if one[0] in alive]
         return found, compared, seen
 
     def _compare(self, keep: int) -> Program[_Comparison]:
@@ -650,13 +648,21 @@ class BruteForceRanking:
         compared.read = read
         return compared
 
-    def _alive(self, items: list[Item]) -> Program[set[Item]]:
-        d, found = self._db.dialect, set[Item]()
+    def _alive(self, items: list[Item]) -> Program[dict[Item, Any]]:
+        """Return the rows of those items that have not expired."""
+        d, found = self._db.dialect, dict[Item, Any]()
         binds = {"k_tenant": self._query.tenant, "p_now": self._session.now}
         for listed in d.statements.list_batches("p_keys", items):
-            rows: Sequence[Any] = yield live_items(d), binds | listed
-            found |= {(row[0], row[1]) for row in rows}
+            rows: Sequence[Any] = yield live_items(d), binds | listed | {"p_longest": SHORT_VALUE}
+            found |= {(row.namespace, encode_id(row.key)): row for row in rows}
         return found
+
+    def _neighbour(self, found: Found, row: Any) -> Neighbour:
+        _, (field_, part), distance = found
+        stored = None if row.value is None else row
+        return self._query.neighbour(
+            (row.namespace, row.key), (decode_id(field_), part), distance, stored
+        )
 
 
 @dataclass(slots=True)
@@ -742,13 +748,14 @@ def compare_pages(
     last: Any = None
     while True:
         binds = scope.binds() | page_after(d, last, query.path) | {"p_limit": _vector_cache.PAGE}
-        rows = yield statement, binds
+        rows: Sequence[Any] = yield statement, binds
         if rows:
             last = rows[-1]
-            page = [r for r in rows if chosen is None or (r.namespace, r.key) in chosen]
+            page = rows if chosen is None else [row for row in rows if (row[0], row[1]) in chosen]
             best.read += len(rows)
             if page:
-                vectors = to_matrix([r.vector for r in page], query.dimensions, unit=scope.unit)
+                stored = [row[len(PART)] for row in page]
+                vectors = to_matrix(stored, query.dimensions, unit=scope.unit)
                 best.add(page, vectors, similarities(vectors, vector, query.metric))
         if len(rows) < _vector_cache.PAGE:
             return best.comparison()
@@ -768,7 +775,7 @@ class _BestRows:
     def add(self, page: Sequence[Any], vectors: Floats, found: Floats) -> None:
         """Add a page, and drop what is not among the best any more."""
         self.number += len(page)
-        self._parts += [(r.namespace, r.key, r.field, r.part) for r in page]
+        self._parts += [row[: len(PART)] for row in page]
         self._vectors = np.concatenate([self._vectors, vectors])
         self._similarities = np.concatenate([self._similarities, found])
         if len(self._similarities) > self.keep:

@@ -1,0 +1,99 @@
+"""Maximal marginal relevance: the order of its definition, with few comparisons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memalchemy.search import diversity
+from memalchemy.search.diversity import choose_diverse
+
+# Sums and products of these are exact, so that ties are ties.
+QUARTERS = st.integers(-4, 4).map(lambda number: number / 4)
+VECTORS = st.one_of(
+    st.none(),
+    *(st.lists(QUARTERS, min_size=size, max_size=size) for size in (2, 3)),
+)
+
+
+def by_definition(
+    scores: list[float], vectors: list[list[float] | None], share: float, limit: int
+) -> list[int]:
+    def similarity(one: int, other: int) -> float:
+        a, b = vectors[one], vectors[other]
+        if a is None or b is None or len(a) != len(b):
+            return 0.0
+        return (1 + sum(x * y for x, y in zip(a, b, strict=True))) / 2
+
+    chosen: list[int] = []
+    while len(chosen) < min(limit, len(scores)):
+        left = [at for at in range(len(scores)) if at not in chosen]
+        worth = {
+            at: share * scores[at]
+            - (1 - share) * max([0.0, *(similarity(at, one) for one in chosen)])
+            for at in left
+        }
+        chosen.append(max(left, key=lambda at: (worth[at], -at)))
+    return chosen
+
+
+@given(
+    hits=st.lists(st.tuples(st.integers(0, 16), VECTORS), max_size=30),
+    share=st.integers(0, 8).map(lambda number: number / 8),
+    limit=st.integers(0, 32),
+    block=st.sampled_from([1, 2, 5, 64]),
+)
+def test_hits_are_chosen_in_the_order_of_the_definition_however_they_are_compared(
+    hits: list[tuple[int, list[float] | None]], share: float, limit: int, block: int
+) -> None:
+    scores = [score / 16 for score, _ in hits]
+    vectors = [vector for _, vector in hits]
+    named = [(("/n/", f"k{at}"), score) for at, score in enumerate(scores)]
+    directions = {
+        ("/n/", f"k{at}"): np.array(vector, dtype="f4")
+        for at, vector in enumerate(vectors)
+        if vector is not None
+    }
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(diversity, "BLOCK", block)
+        found = choose_diverse(named, directions, share, limit)
+    assert found == by_definition(scores, vectors, share, limit)
+
+
+def test_hits_that_cannot_be_the_next_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(size=(2000, 16)).astype("f4")
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    scores = [(("/n/", f"k{at}"), 1 - at / 2000) for at in range(2000)]
+    directions = {place: vectors[at] for at, (place, _) in enumerate(scores)}
+    compared = 0
+    multiply = np.vecdot
+
+    def counted(*given: Any) -> Any:
+        nonlocal compared
+        products = multiply(*given)
+        compared += products.size
+        return products
+
+    monkeypatch.setattr(np, "vecdot", counted)
+    assert len(choose_diverse(scores, directions, 0.8, 100)) == 100
+    assert 0 < compared < 2000 * 100 / 4
+
+
+def test_the_direction_of_an_item_with_several_vectors_is_that_of_their_sum() -> None:
+    vectors = {
+        ("/n/", "one"): [[0.0, 3.0]],
+        ("/n/", "two"): [[2.0, 0.0], [0.0, 5.0]],
+        ("/n/", "zero"): [[0.0, 0.0, 0.0]],
+        ("/n/", "of two sizes"): [[1.0, 0.0], [1.0, 0.0, 0.0]],
+    }
+    found = diversity._directions(vectors)
+    assert {key: vector.tolist() for (_, key), vector in found.items()} == {
+        "one": [0.0, 1.0],
+        "two": [np.float32(0.5**0.5)] * 2,
+        "zero": [0.0, 0.0, 0.0],
+    }

@@ -5158,7 +5158,7 @@ JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
 JOIN checkpoints ON checkpoints.log_id = best.log_id
 AND checkpoints.seq = best.seq
-JOIN few ON 1
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
@@ -5208,7 +5208,7 @@ JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
 JOIN checkpoints ON checkpoints.log_id = best.log_id
 AND checkpoints.seq = best.seq
-JOIN few ON 1
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
@@ -5388,7 +5388,7 @@ JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
 JOIN checkpoints ON checkpoints.log_id = best.log_id
 AND checkpoints.seq = best.seq
-JOIN few ON 1
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
@@ -5439,7 +5439,7 @@ JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
 JOIN checkpoints ON checkpoints.log_id = best.log_id
 AND checkpoints.seq = best.seq
-JOIN few ON 1
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
@@ -5610,7 +5610,7 @@ WHEN (few."number" <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-JOIN few ON 1
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=True, one=True)
@@ -5655,7 +5655,7 @@ WHEN (few."number" <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-JOIN few ON 1
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=False, one=False)
@@ -5828,7 +5828,7 @@ WHEN (few."number" <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-JOIN few ON 1
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=True, one=True)
@@ -5874,7 +5874,7 @@ WHEN (few."number" <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-JOIN few ON 1
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_items(below=False, weighed=False, one=False)
@@ -6035,7 +6035,7 @@ FROM best
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = best.namespace
 AND store_items.key = best.key
-JOIN few ON 1
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=False, weighed=True, one=True)
@@ -6085,7 +6085,7 @@ WHEN (few."number" <= 50) THEN best.expires_at END AS expires_at, CASE
 WHEN (few."number" <= 50) THEN best.lifetime END AS lifetime, CASE
 WHEN (few."number" <= 50) THEN best.value END AS value
 FROM best
-JOIN few ON 1
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=True, weighed=False, one=False)
@@ -6255,7 +6255,7 @@ FROM best
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = best.namespace
 AND store_items.key = best.key
-JOIN few ON 1
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=True, weighed=True, one=True)
@@ -6308,7 +6308,7 @@ WHEN (few."number" <= 50) THEN best.expires_at END AS expires_at, CASE
 WHEN (few."number" <= 50) THEN best.lifetime END AS lifetime, CASE
 WHEN (few."number" <= 50) THEN best.value END AS value
 FROM best
-JOIN few ON 1
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- store.read.count_items(below=False)

@@ -8445,7 +8445,7 @@ JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
 JOIN checkpoints ON checkpoints.log_id = best.log_id
 AND checkpoints.seq = best.seq
-JOIN few ON true
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
@@ -8493,7 +8493,7 @@ JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
 JOIN checkpoints ON checkpoints.log_id = best.log_id
 AND checkpoints.seq = best.seq
-JOIN few ON true
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
@@ -8669,7 +8669,7 @@ JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
 JOIN checkpoints ON checkpoints.log_id = best.log_id
 AND checkpoints.seq = best.seq
-JOIN few ON true
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
@@ -8718,7 +8718,7 @@ JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
 JOIN checkpoints ON checkpoints.log_id = best.log_id
 AND checkpoints.seq = best.seq
-JOIN few ON true
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
@@ -8886,7 +8886,7 @@ WHEN (few.number <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-JOIN few ON true
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=True, one=True)
@@ -8930,7 +8930,7 @@ WHEN (few.number <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-JOIN few ON true
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=False, one=False)
@@ -9100,7 +9100,7 @@ WHEN (few.number <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-JOIN few ON true
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=True, one=True)
@@ -9145,7 +9145,7 @@ WHEN (few.number <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-JOIN few ON true
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_items(below=False, weighed=False, one=False)
@@ -9311,7 +9311,7 @@ FROM best
 JOIN store_items ON store_items.tenant = $9::VARCHAR
 AND store_items.namespace = best.namespace
 AND store_items.key = best.key
-JOIN few ON true
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=False, weighed=True, one=True)
@@ -9363,7 +9363,7 @@ WHEN (few.number <= 50) THEN best.expires_at END AS expires_at, CASE
 WHEN (few.number <= 50) THEN best.lifetime END AS lifetime, CASE
 WHEN (few.number <= 50) THEN best.value END AS value
 FROM best
-JOIN few ON true
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=True, weighed=False, one=False)
@@ -9535,7 +9535,7 @@ FROM best
 JOIN store_items ON store_items.tenant = $11::VARCHAR
 AND store_items.namespace = best.namespace
 AND store_items.key = best.key
-JOIN few ON true
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=True, weighed=True, one=True)
@@ -9589,7 +9589,7 @@ WHEN (few.number <= 50) THEN best.expires_at END AS expires_at, CASE
 WHEN (few.number <= 50) THEN best.lifetime END AS lifetime, CASE
 WHEN (few.number <= 50) THEN best.value END AS value
 FROM best
-JOIN few ON true
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- store.read.count_items(below=False)

@@ -5733,7 +5733,7 @@ JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
 JOIN checkpoints ON checkpoints.log_id = best.log_id
 AND checkpoints.seq = best.seq
-JOIN few ON 1 = 1
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
@@ -5798,7 +5798,7 @@ JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
 JOIN checkpoints ON checkpoints.log_id = best.log_id
 AND checkpoints.seq = best.seq
-JOIN few ON 1 = 1
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
@@ -5904,7 +5904,7 @@ JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
 JOIN checkpoints ON checkpoints.log_id = best.log_id
 AND checkpoints.seq = best.seq
-JOIN few ON 1 = 1
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
@@ -6222,7 +6222,7 @@ JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
 JOIN checkpoints ON checkpoints.log_id = best.log_id
 AND checkpoints.seq = best.seq
-JOIN few ON 1 = 1
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
@@ -6288,7 +6288,7 @@ JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
 JOIN checkpoints ON checkpoints.log_id = best.log_id
 AND checkpoints.seq = best.seq
-JOIN few ON 1 = 1
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
@@ -6396,7 +6396,7 @@ JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
 JOIN checkpoints ON checkpoints.log_id = best.log_id
 AND checkpoints.seq = best.seq
-JOIN few ON 1 = 1
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
@@ -6615,7 +6615,7 @@ WHEN (few.number <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-JOIN few ON 1 = 1
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=True, one=True)
@@ -6676,7 +6676,7 @@ WHEN (few.number <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-JOIN few ON 1 = 1
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=False, one=False)
@@ -6897,7 +6897,7 @@ WHEN (few.number <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-JOIN few ON 1 = 1
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=True, one=True)
@@ -6959,7 +6959,7 @@ WHEN (few.number <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-JOIN few ON 1 = 1
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_items(below=False, weighed=False, one=False)
@@ -7171,7 +7171,7 @@ WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
 WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.rowid = best.row_at
-JOIN few ON 1 = 1
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
 -- search.text.search_items(below=False, weighed=True, one=True)
@@ -7230,7 +7230,7 @@ WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
 WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.rowid = best.row_at
-JOIN few ON 1 = 1
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
 -- search.text.search_items(below=True, weighed=False, one=False)
@@ -7451,7 +7451,7 @@ WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
 WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.rowid = best.row_at
-JOIN few ON 1 = 1
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
 -- search.text.search_items(below=True, weighed=True, one=True)
@@ -7513,7 +7513,7 @@ WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
 WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.rowid = best.row_at
-JOIN few ON 1 = 1
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
 -- store.read.count_items(below=False)

@@ -41,7 +41,6 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
-    true,
     tuple_,
 )
 
@@ -106,7 +105,7 @@ def search_items(dialect: Dialect, below: bool, weighed: bool, one: bool) -> Exe
         ).select_from(best)
         if not is_carried:
             query = query.join(ITEMS, _is_item(dialect, best))
-        query = query.join(few, true())
+        query = query.join(few, few.c.number > _integer(0))
     return query.order_by(*_item_order(best, best))
 
 
@@ -250,7 +249,7 @@ def search_entries(dialect: Dialect, scope: str, weighed: bool, one: bool) -> Ex
             )
             .select_from(best)
             .join(DELTAS, _same_log_row(DELTAS, best))
-            .join(few, true())
+            .join(few, few.c.number > _integer(0))
         )
     order = (best.c.stored_at.desc(), best.c.seq.desc(), best.c.thread_id.desc())
     return query.order_by(best.c.bits.desc(), *order)
@@ -353,7 +352,7 @@ def search_checkpoints(
             .select_from(best)
             .join(DELTAS, _same_log_row(DELTAS, best))
             .join(CHECKPOINTS, _same_log_row(CHECKPOINTS, best))
-            .join(few, true())
+            .join(few, few.c.number > _integer(0))
         )
     if last_stored:
         query = query.add_columns(dialect.text.are_newest_checkpoints(below).label("are_newest"))
@@ -451,7 +450,7 @@ def _opening(text: ColumnElement[Any]) -> ColumnElement[Any]:
 
 
 def _number(dialect: Dialect, rows: FromClause) -> FromClause:
-    """Return a table of one row, with the ``number`` of *rows*."""
+    """Return a table of one row, with the ``number`` of *rows*, to join with each of them."""
     # Materialized: as a subquery it may be counted again for each row that it is joined with.
     number = select(func.count().label("number")).select_from(rows)
     return dialect.statements.materialized(number, "few")

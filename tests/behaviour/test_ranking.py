@@ -21,9 +21,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from golden.watch import Watch
 from memalchemy import Checkpointer, Database, Store, ThreadLog, VectorStore
 from memalchemy.search.text import CANDIDATES, OPENING, bm25_weights
+from memalchemy.transfer import copy
 
 NS = ("texts",)
 ABOUT = "refund policy refund policy"
@@ -91,6 +95,128 @@ async def test_other_namespaces_and_tenants_have_no_say(db: Database) -> None:
     assert after == before
 
 
+async def test_a_filter_and_many_hits_elsewhere_do_not_change_a_ranking(db: Database) -> None:
+    store = Store(db)
+    other = Store(db.for_tenant("crowd"))
+    texts = ["needle", "needle hook", "hook", "needle pin", "pin pin needle hook", "straw"]
+    await store.put_batch([(NS, str(at), {"text": t, "no": at}) for at, t in enumerate(texts)])
+
+    async def ranking() -> list[list[tuple[str, float | None]]]:
+        found = [
+            await store.search(NS, query, filter=wanted, prefix=prefix)
+            for query in ("needle", "needle pin hook")
+            for wanted in (None, {"no": {"$gte": 2}}, {"no": 4})
+            for prefix in (False, True)
+        ]
+        return [[(hit.key, hit.score) for hit in hits] for hits in found]
+
+    before = await ranking()
+    assert [len(hits) for hits in before] == [4, 4, 2, 2, 1, 1, 5, 5, 3, 3, 1, 1]
+    crowd = [(("elsewhere",), f"k{n}", {"text": "needle hook", "no": 4}) for n in range(300)]
+    await store.put_batch(crowd)
+    await other.put_batch([(NS, key, value) for _, key, value in crowd])
+
+    assert await ranking() == before
+
+
+@pytest.fixture
+def few_candidates(monkeypatch: pytest.MonkeyPatch) -> int:
+    for module in ("memalchemy.search.text", "memalchemy.store.item_search"):
+        monkeypatch.setattr(f"{module}.CANDIDATES", 4)
+    return 4
+
+
+async def _save(db: Database, thread_id: str, number: int, namespace: Sequence[str] = ()) -> None:
+    await Checkpointer(db, namespace=namespace).save(
+        {f"said {number}": f"needle {number}"}, thread_id, metadata={"n": number}
+    )
+
+
+async def _steps(db: Database, query: str, limit: int) -> list[tuple[str, int]]:
+    """The thread and the number of each step that is found."""
+    found = await Checkpointer(db).search(query, limit)
+    return [(hit["thread_id"], hit["metadata"]["n"]) for hit in found]
+
+
+@pytest.mark.parametrize("query", ["needle", "needle straw"])
+@pytest.mark.parametrize("below", [False, True])
+async def test_rows_of_equal_weight_are_all_found_the_newest_first(
+    db: Database, query: str, below: bool, few_candidates: int
+) -> None:
+    store, log = Store(db), ThreadLog(db)
+    for number in range(few_candidates * 6):
+        await _save(db, "t", number)
+        await store.put(NS, f"k{number}", f"needle {number}")
+        await log.append("log", f"needle {number}")
+    numbers = list(reversed(range(few_candidates * 6)))
+
+    steps = await Checkpointer(db).search(query, 99, below=below)
+    items = await store.search(NS, query, 99, prefix=below)
+    entries = await log.search(query, 99, thread_id=None if below else "log")
+
+    assert [hit["metadata"]["n"] for hit in steps] == numbers
+    assert [hit.key for hit in items] == [f"k{number}" for number in numbers]
+    assert [hit.value for hit in entries] == [f"needle {number}" for number in numbers]
+
+
+async def test_of_many_steps_with_a_word_the_newest_come_first(
+    db: Database, few_candidates: int
+) -> None:
+    for number in range(40):
+        await _save(db, f"t{number % 3}", number)
+    newest = [(f"t{number % 3}", number) for number in reversed(range(40))]
+
+    assert await _steps(db, "needle", few_candidates - 1) == newest[: few_candidates - 1]
+    assert await _steps(db, "needle", 50) == newest
+    assert await _steps(db, "needle 7", 1) == [("t1", 7)]
+
+
+@pytest.mark.own_keys
+@pytest.mark.asyncio_only("the statements do not depend on who asks")
+async def test_sqlite_reads_only_the_last_of_many_steps_with_a_word(few_candidates: int) -> None:
+    async with Database("sqlite://") as db:
+        for number in range(20):
+            await _save(db, "t", number)
+        with Watch() as watch:
+            await _steps(db, "needle", few_candidates)
+
+    searches = [name for name in watch.seen if name.startswith("search.text.search_checkpoints{")]
+    assert len(searches) == 1
+    assert "'last_stored': True" in searches[0]
+
+
+async def test_steps_with_a_word_are_found_behind_many_that_are_not_wanted(
+    db: Database, few_candidates: int
+) -> None:
+    wanted = [("t", number) for number in reversed(range(6))]
+    for number in range(6):
+        await _save(db, "t", number)
+    for number in range(20):
+        await _save(db, "t", number, ("elsewhere",))
+        await _save(db.for_tenant("crowd"), "t", number)
+
+    assert await _steps(db, "needle", 10) == wanted
+
+
+async def test_newer_steps_are_found_first_though_older_ones_were_stored_later(
+    db: Database, few_candidates: int
+) -> None:
+    elsewhere = [Database("sqlite://", tenant=db.tenant) for _ in range(2)]
+    async with elsewhere[0] as old, elsewhere[1] as new:
+        for number in range(20):
+            await _save(old, "old", number)
+        for number in range(6):
+            await _save(new, "new", number)
+
+        await copy(new, db)
+        await copy(old, db)
+
+        newest = [("new", number) for number in reversed(range(6))]
+        newest += [("old", number) for number in reversed(range(20))]
+        assert await _steps(db, "needle", few_candidates) == newest[:few_candidates]
+        assert await _steps(db, "needle", 30) == newest
+
+
 async def test_hits_beyond_the_candidates_follow_with_lower_scores(db: Database) -> None:
     store, log = Store(db), ThreadLog(db)
     number = CANDIDATES + 150
@@ -148,6 +274,45 @@ def test_a_weight_counts_whole_words_phrases_and_repetitions() -> None:
     assert all(weight > 0 for weight in bm25_weights([["no"]], ["", "x", "y z"]))
     equal = bm25_weights([["x"], ["y"]], ["x y", "x y"])
     assert equal[0] == equal[1]
+
+
+WORDS = st.sampled_from(["a", "A", "aa", "ab", "b", "é", "strasse", "東", "京", "ꮳ", "Ꮳ"])
+
+
+@given(
+    st.lists(st.lists(WORDS, min_size=1, max_size=3), min_size=1, max_size=4),
+    st.lists(st.none() | st.lists(WORDS, max_size=12).map(" ".join), min_size=1, max_size=8),
+)
+def test_weights_are_those_of_the_formula(
+    given_terms: list[list[str]], texts: list[str | None]
+) -> None:
+    def lowered(word: str) -> str:
+        return word.lower() if word.isascii() else word
+
+    def occurrences(term: list[str], words: list[str]) -> int:
+        number, at = 0, 0
+        while at + len(term) <= len(words):
+            if words[at : at + len(term)] == term:
+                number, at = number + 1, at + len(term)
+            else:
+                at += 1
+        return number
+
+    terms = [[lowered(word) for word in term] for term in given_terms]
+    split = [[lowered(word) for word in (text or "").split(" ")] for text in texts]
+    counts = [[occurrences(term, words) for term in terms] for words in split]
+    average = sum(map(len, split)) / len(split)
+    rarity = []
+    for term in range(len(terms)):
+        holders = sum(1 for of in counts if of[term])
+        rarity.append(0.25 + math.log(1 + (len(texts) - holders + 0.5) / (holders + 0.5)))
+    expected = []
+    for words, of in zip(split, counts, strict=True):
+        damping = 1.2 * len(words) / average
+        weight = sum(idf * n / (n + damping) for idf, n in zip(rarity, of, strict=True))
+        expected.append(weight or min(rarity) / (1 + damping) / 2)
+
+    assert bm25_weights(terms, texts) == pytest.approx(expected)
 
 
 class Text(NamedTuple):

@@ -121,23 +121,32 @@ def test_metadata_is_answered_by_its_index(planner: Planner, kind: str, mode: st
     assert "ix_checkpoints_meta" in plan.indexes
 
 
+ONE = pytest.mark.parametrize("one", [True, False], ids=["of one term", "of several"])
+
+
 @MODES
-def test_a_word_is_found_through_the_text_index(planner: Planner, mode: str) -> None:
+@ONE
+def test_a_word_is_found_through_the_text_index(planner: Planner, one: bool, mode: str) -> None:
     terms = planner.memalchemy.text.terms(query_terms("word1234"))
 
-    plan = planner.plan(
-        search_checkpoints(planner.memalchemy, below=False, weighed=True), mode, terms=terms
+    statement = search_checkpoints(
+        planner.memalchemy, below=False, weighed=True, one=one, last_stored=False
     )
+
+    plan = planner.plan(statement, mode, terms=terms)
 
     assert "deltas" not in plan.scanned
     assert "ix_deltas_search_text" in plan.indexes
 
 
+@ONE
 def test_a_word_of_any_namespace_is_found_through_the_text_index_however_often_one_asks(
-    planner: Planner,
+    planner: Planner, one: bool
 ) -> None:
     terms = planner.memalchemy.text.terms(query_terms("word1234"))
-    statement = search_checkpoints(planner.memalchemy, below=True, weighed=True)
+    statement = search_checkpoints(
+        planner.memalchemy, below=True, weighed=True, one=one, last_stored=False
+    )
 
     plan = planner.plan(statement, "auto", terms=terms, k_beyond="0")
 

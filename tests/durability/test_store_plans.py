@@ -70,8 +70,10 @@ def statements(d: Dialect) -> dict[str, tuple[Executable, dict[str, Any]]]:
         "keys of a namespace": (read.list_keys(d, after=True), {}),
         "the newest": (read.list_items(d, order="newest", below=False, after=True), {}),
         "items by key, below": (read.list_items(d, order="key", below=True, after=True), {}),
-        "words": (search_items(d, below=False, weighed=True), terms | scope),
-        "words, unranked": (search_items(d, below=False, weighed=False), terms | scope),
+        "a word": (search_items(d, below=False, weighed=True, one=True), terms | scope),
+        "a word, unranked": (search_items(d, below=False, weighed=False, one=True), terms | scope),
+        "words": (search_items(d, below=False, weighed=True, one=False), terms | scope),
+        "words, unranked": (search_items(d, below=False, weighed=False, one=False), terms | scope),
         "fields": (narrowed_items(d, below=False), narrowed),
         "a range": (narrowed_items(d, below=False), within),
         "namespaces": (read.list_paths(d), {}),
@@ -114,7 +116,9 @@ def test_postgresql_plans_a_search_by_words_once_however_often_one_searches(
     scope = d.text.item_scope_binds("default", "/space 7/", False, [])
     terms = d.text.terms(query_terms(words))
 
-    plan = planner.plan(search_items(d, below=False, weighed=True), "auto", terms=terms, **scope)
+    statement = search_items(d, below=False, weighed=True, one=" " not in words)
+
+    plan = planner.plan(statement, "auto", terms=terms, **scope)
 
     assert plan.is_generic
     assert "ix_store_items_search" in plan.indexes

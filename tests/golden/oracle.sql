@@ -5205,7 +5205,7 @@ WHERE (deltas.log_id, deltas.seq) IN (
           seq VARCHAR2(4000) PATH '$[1]')) each_) listed)
 AND deltas.kind IN ('entry')
 
--- search.text.search_checkpoints(below=False, weighed=False)
+-- search.text.search_checkpoints(below=False, weighed=False, one=False, last_stored=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -5269,7 +5269,39 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=True)
+-- search.text.search_checkpoints(below=False, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=False, weighed=True, one=False, last_stored=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -5325,29 +5357,82 @@ best AS (
   ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
     threads.namespace DESC, checkpoints.seq DESC
   OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST((
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few."number" <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening, deltas.search_text
+    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
 FROM best
-JOIN deltas words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=False)
+-- search.text.search_checkpoints(below=False, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few."number" <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=False, one=False, last_stored=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -5412,7 +5497,40 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=True)
+-- search.text.search_checkpoints(below=True, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=True, one=False, last_stored=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -5469,29 +5587,83 @@ best AS (
   ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
     threads.namespace DESC, checkpoints.seq DESC
   OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST((
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few."number" <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening, deltas.search_text
+    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
 FROM best
-JOIN deltas words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_entries(scope=namespace, weighed=False)
+-- search.text.search_checkpoints(below=True, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few."number" <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_entries(scope=namespace, weighed=False, one=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -5554,7 +5726,38 @@ SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=namespace, weighed=True)
+-- search.text.search_entries(scope=namespace, weighed=False, one=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=namespace, weighed=True, one=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -5610,22 +5813,72 @@ best AS (
   AND deltas.kind IN ('entry')
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
 SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, whole.entry_key,
-  whole.occurred_at, whole.stored_at, whole.codec, whole.checksum, whole.search_text, whole.payload
+    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few."number" <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas whole ON whole.log_id = best.log_id
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
+AND deltas.seq = best.seq
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=log, weighed=False)
+-- search.text.search_entries(scope=namespace, weighed=True, one=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score,
+  substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few."number" <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=False, one=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -5689,7 +5942,39 @@ SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=log, weighed=True)
+-- search.text.search_entries(scope=log, weighed=False, one=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = :k_thread_id
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=True, one=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -5746,22 +6031,73 @@ best AS (
   AND threads.thread_id = :k_thread_id
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
 SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, whole.entry_key,
-  whole.occurred_at, whole.stored_at, whole.codec, whole.checksum, whole.search_text, whole.payload
+    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few."number" <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas whole ON whole.log_id = best.log_id
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
+AND deltas.seq = best.seq
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_items(below=False, weighed=False)
+-- search.text.search_entries(scope=log, weighed=True, one=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = :k_thread_id
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score,
+  substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few."number" <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_items(below=False, weighed=False, one=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -5807,7 +6143,7 @@ ranked AS (
   GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at),
 best AS (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
-    ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.bits AS bits
   FROM ranked
   WHERE ranked.expires_at IS NULL
   OR ranked.expires_at > :p_now
@@ -5820,7 +6156,34 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=False, weighed=True)
+-- search.text.search_items(below=False, weighed=False, one=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > :p_now
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=False, weighed=True, one=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -5866,31 +6229,86 @@ ranked AS (
   GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at),
 best AS (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
-    ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.bits AS bits
   FROM ranked
   WHERE ranked.expires_at IS NULL
   OR ranked.expires_at > :p_now
   ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
   OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
 SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, whole.meta,
-  whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at, whole.expires_at,
-  whole.lifetime, whole.value
+    FROM worth) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN store_items.version END AS version, CASE
+WHEN (few."number" <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few."number" <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few."number" <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = best.namespace
-AND store_items.key = best.key LEFT OUTER
-JOIN store_items whole ON whole.tenant = store_items.tenant
-AND whole.namespace = store_items.namespace
-AND whole.key = store_items.key
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
+AND store_items.key = best.key
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=False)
+-- search.text.search_items(below=False, weighed=True, one=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.value AS value,
+    store_items.search_text AS search_text
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
+    hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
+    hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
+    hits.value AS value, hits.search_text AS search_text, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
+    ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
+    ranked.created_at AS created_at, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.value AS value,
+    ranked.search_text AS search_text, ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > :p_now
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score,
+  substr(best.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN best.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN best.version END AS version, CASE
+WHEN (few."number" <= 50) THEN best.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN best.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN best.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN best.updated_at END AS updated_at, CASE
+WHEN (few."number" <= 50) THEN best.expires_at END AS expires_at, CASE
+WHEN (few."number" <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN best.value END AS value
+FROM best
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=False, one=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -5937,7 +6355,7 @@ ranked AS (
   GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at),
 best AS (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
-    ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.bits AS bits
   FROM ranked
   WHERE (ranked.expires_at IS NULL
     OR ranked.expires_at > :p_now)
@@ -5952,7 +6370,37 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=True)
+-- search.text.search_items(below=True, weighed=False, one=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > :p_now)
+  AND NOT (ranked.namespace >= :k_internal
+    AND ranked.namespace < :k_internal_end)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=True, one=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -5999,7 +6447,7 @@ ranked AS (
   GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at),
 best AS (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
-    ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.bits AS bits
   FROM ranked
   WHERE (ranked.expires_at IS NULL
     OR ranked.expires_at > :p_now)
@@ -6007,22 +6455,80 @@ best AS (
     AND ranked.namespace < :k_internal_end)
   ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
   OFFSET :p_offset ROWS
-  FETCH FIRST :p_limit ROWS ONLY)
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
 SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
-    FROM worth) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, whole.meta,
-  whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at, whole.expires_at,
-  whole.lifetime, whole.value
+    FROM worth) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN store_items.version END AS version, CASE
+WHEN (few."number" <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few."number" <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few."number" <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = best.namespace
-AND store_items.key = best.key LEFT OUTER
-JOIN store_items whole ON whole.tenant = store_items.tenant
-AND whole.namespace = store_items.namespace
-AND whole.key = store_items.key
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
+AND store_items.key = best.key
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=True, one=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.value AS value,
+    store_items.search_text AS search_text
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
+    hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
+    hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
+    hits.value AS value, hits.search_text AS search_text, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
+    ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
+    ranked.created_at AS created_at, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.value AS value,
+    ranked.search_text AS search_text, ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > :p_now)
+  AND NOT (ranked.namespace >= :k_internal
+    AND ranked.namespace < :k_internal_end)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score,
+  substr(best.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN best.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN best.version END AS version, CASE
+WHEN (few."number" <= 50) THEN best.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN best.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN best.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN best.updated_at END AS updated_at, CASE
+WHEN (few."number" <= 50) THEN best.expires_at END AS expires_at, CASE
+WHEN (few."number" <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN best.value END AS value
+FROM best
+JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- store.read.count_items(below=False)

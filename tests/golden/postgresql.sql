@@ -8508,7 +8508,7 @@ WHERE (deltas.log_id, deltas.seq) IN (
     FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
 AND deltas.kind IN ('entry')
 
--- search.text.search_checkpoints(below=False, weighed=False)
+-- search.text.search_checkpoints(below=False, weighed=False, one=False, last_stored=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
@@ -8571,7 +8571,38 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=True)
+-- search.text.search_checkpoints(below=False, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $5
+  OFFSET $6::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=False, weighed=True, one=False, last_stored=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
@@ -8626,30 +8657,79 @@ ranked AS (
   ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
     threads.namespace DESC, checkpoints.seq DESC
   LIMIT $6
-  OFFSET $7::INTEGER)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+  OFFSET $7::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
 FROM best
-JOIN deltas AS words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=False)
+-- search.text.search_checkpoints(below=False, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $5
+  OFFSET $6::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=False, one=False, last_stored=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
@@ -8713,7 +8793,39 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=True)
+-- search.text.search_checkpoints(below=True, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=True, one=False, last_stored=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
@@ -8769,30 +8881,80 @@ ranked AS (
   ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
     threads.namespace DESC, checkpoints.seq DESC
   LIMIT $7
-  OFFSET $8::INTEGER)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+  OFFSET $8::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
 FROM best
-JOIN deltas AS words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_entries(scope=namespace, weighed=False)
+-- search.text.search_checkpoints(below=True, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_entries(scope=namespace, weighed=False, one=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
@@ -8854,7 +9016,38 @@ SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CA
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=namespace, weighed=True)
+-- search.text.search_entries(scope=namespace, weighed=False, one=True)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $5
+  OFFSET $6::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=namespace, weighed=True, one=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
@@ -8909,23 +9102,70 @@ ranked AS (
   AND deltas.kind IN ('entry')
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT $6
-  OFFSET $7::INTEGER)
+  OFFSET $7::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
 SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
-  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
-  whole.search_text, whole.payload
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas AS whole ON whole.log_id = best.log_id
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=log, weighed=False)
+-- search.text.search_entries(scope=namespace, weighed=True, one=True)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $5
+  OFFSET $6::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=False, one=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
@@ -8988,7 +9228,39 @@ SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CA
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=log, weighed=True)
+-- search.text.search_entries(scope=log, weighed=False, one=True)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $5::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=True, one=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
@@ -9044,23 +9316,71 @@ ranked AS (
   AND threads.thread_id = $6::VARCHAR
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT $7
-  OFFSET $8::INTEGER)
+  OFFSET $8::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
 SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening,
-  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
-  whole.search_text, whole.payload
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas AS whole ON whole.log_id = best.log_id
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_items(below=False, weighed=False)
+-- search.text.search_entries(scope=log, weighed=True, one=True)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = $5::VARCHAR
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_items(below=False, weighed=False, one=False)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -9106,7 +9426,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
-    ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.bits AS bits
   FROM ranked
   WHERE ranked.expires_at IS NULL
   OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE
@@ -9121,7 +9441,36 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=False, weighed=True)
+-- search.text.search_items(below=False, weighed=False, one=True)
+WITH hits AS (
+  SELECT anon_1.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM unnest((
+      SELECT CAST($1::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
+            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_1.term))
+  WHERE length(anon_1.term) BETWEEN $3::INTEGER
+  AND $4::INTEGER),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > $5::TIMESTAMP WITH TIME ZONE
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT (
+    SELECT $6::INTEGER AS anon_3)
+  OFFSET (
+    SELECT $7::INTEGER AS anon_4))
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=False, weighed=True, one=False)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -9167,7 +9516,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
-    ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.bits AS bits
   FROM ranked
   WHERE ranked.expires_at IS NULL
   OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE
@@ -9175,25 +9524,81 @@ ranked AS (
   LIMIT (
     SELECT $7::INTEGER AS anon_4)
   OFFSET (
-    SELECT $8::INTEGER AS anon_5))
+    SELECT $8::INTEGER AS anon_5)), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
 SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening,
-  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
-  whole.expires_at, whole.lifetime, whole.value
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.tenant = $9::VARCHAR
 AND store_items.namespace = best.namespace
-AND store_items.key = best.key LEFT OUTER
-JOIN store_items AS whole ON whole.tenant = store_items.tenant
-AND whole.namespace = store_items.namespace
-AND whole.key = store_items.key
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
+AND store_items.key = best.key
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=False)
+-- search.text.search_items(below=False, weighed=True, one=True)
+WITH hits AS (
+  SELECT anon_1.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.value AS value,
+    store_items.search_text AS search_text
+  FROM unnest((
+      SELECT CAST($1::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
+            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_1.term))
+  WHERE length(anon_1.term) BETWEEN $3::INTEGER
+  AND $4::INTEGER),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
+    hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
+    hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
+    hits.value AS value, hits.search_text AS search_text, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
+    ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
+    ranked.created_at AS created_at, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.value AS value,
+    ranked.search_text AS search_text, ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > $5::TIMESTAMP WITH TIME ZONE
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT (
+    SELECT $6::INTEGER AS anon_3)
+  OFFSET (
+    SELECT $7::INTEGER AS anon_4)), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best.key,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(best.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN best.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN best.version END AS version, CASE
+WHEN (few.number <= 50) THEN best.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN best.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN best.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN best.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN best.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN best.value END AS value
+FROM best
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=False, one=False)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -9239,7 +9644,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
-    ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.bits AS bits
   FROM ranked
   WHERE (ranked.expires_at IS NULL
     OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE)
@@ -9256,7 +9661,38 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=True)
+-- search.text.search_items(below=True, weighed=False, one=True)
+WITH hits AS (
+  SELECT anon_1.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM unnest((
+      SELECT CAST($1::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
+            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_1.term))
+  WHERE length(anon_1.term) BETWEEN $3::INTEGER
+  AND $4::INTEGER),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND NOT (ranked.namespace >= $6::VARCHAR
+    AND ranked.namespace < $7::VARCHAR)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT (
+    SELECT $8::INTEGER AS anon_3)
+  OFFSET (
+    SELECT $9::INTEGER AS anon_4))
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=True, one=False)
 WITH hits AS (
   SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -9302,7 +9738,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at), best AS MATERIALIZED (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
-    ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.bits AS bits
   FROM ranked
   WHERE (ranked.expires_at IS NULL
     OR ranked.expires_at > $6::TIMESTAMP WITH TIME ZONE)
@@ -9312,22 +9748,80 @@ ranked AS (
   LIMIT (
     SELECT $9::INTEGER AS anon_4)
   OFFSET (
-    SELECT $10::INTEGER AS anon_5))
+    SELECT $10::INTEGER AS anon_5)), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
 SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
-      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening,
-  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
-  whole.expires_at, whole.lifetime, whole.value
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.tenant = $11::VARCHAR
 AND store_items.namespace = best.namespace
-AND store_items.key = best.key LEFT OUTER
-JOIN store_items AS whole ON whole.tenant = store_items.tenant
-AND whole.namespace = store_items.namespace
-AND whole.key = store_items.key
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
+AND store_items.key = best.key
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=True, one=True)
+WITH hits AS (
+  SELECT anon_1.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.value AS value,
+    store_items.search_text AS search_text
+  FROM unnest((
+      SELECT CAST($1::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
+            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
+            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_1.term))
+  WHERE length(anon_1.term) BETWEEN $3::INTEGER
+  AND $4::INTEGER),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
+    hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
+    hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
+    hits.value AS value, hits.search_text AS search_text, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
+    ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
+    ranked.created_at AS created_at, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.value AS value,
+    ranked.search_text AS search_text, ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND NOT (ranked.namespace >= $6::VARCHAR
+    AND ranked.namespace < $7::VARCHAR)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  LIMIT (
+    SELECT $8::INTEGER AS anon_3)
+  OFFSET (
+    SELECT $9::INTEGER AS anon_4)), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best.key,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(best.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN best.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN best.version END AS version, CASE
+WHEN (few.number <= 50) THEN best.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN best.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN best.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN best.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN best.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN best.value END AS value
+FROM best
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- store.read.count_items(below=False)

@@ -5900,15 +5900,25 @@ WHERE (deltas.log_id, deltas.seq) IN (
   FROM listed)
 AND deltas.kind IN ('entry')
 
--- search.text.search_checkpoints(below=False, weighed=False)
+-- search.text.search_checkpoints(below=False, weighed=False, one=False, last_stored=False)
 WITH hits AS (
-  WITH asked AS MATERIALIZED (
-    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
-    FROM json_each(?))
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
   SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
@@ -5970,15 +5980,162 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=True)
+-- search.text.search_checkpoints(below=False, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  WITH asked AS MATERIALIZED (
-    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
-    FROM json_each(?))
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
   SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace = ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=False, weighed=False, one=True, last_stored=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given), found AS MATERIALIZED (
+    SELECT rowid AS row_at
+    FROM deltas_search
+    WHERE deltas_search MATCH (
+      SELECT wanted
+      FROM asked)
+    ORDER BY rowid DESC
+    LIMIT ?)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq, (
+    SELECT count(*)
+    FROM found) AS found_rows, (
+    SELECT min(row_at)
+    FROM found) AS first_row
+  FROM asked
+  CROSS
+  JOIN found
+  CROSS
+  JOIN deltas ON deltas.rowid = found.row_at
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace = ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, (
+  SELECT CASE
+  WHEN (
+    SELECT max(found_rows)
+    FROM hits) < ? THEN 1
+  WHEN (
+    SELECT count(*)
+    FROM best) < ? THEN 0
+  WHEN EXISTS (
+    SELECT 1
+    FROM (
+      SELECT min(created_at) AS moment
+      FROM best) AS oldest
+    CROSS
+    JOIN threads ON threads.active_at > oldest.moment - 1000000
+    AND threads.tenant = ?
+    AND threads.namespace = ?
+    WHERE (
+      SELECT checkpoints.created_at
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.seq <= (
+        SELECT max(deltas.seq)
+        FROM deltas
+        WHERE deltas.log_id = threads.log_id
+        AND deltas.rowid < (
+          SELECT max(first_row)
+          FROM hits))
+      ORDER BY checkpoints.seq DESC
+      LIMIT 1) >= oldest.moment) THEN 0
+  ELSE 1 END AS are_newest) AS are_newest
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=False, weighed=True, one=False, last_stored=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
@@ -6032,38 +6189,220 @@ ranked AS (
   ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
     threads.namespace DESC, checkpoints.seq DESC
   LIMIT ?
-  OFFSET ?)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
 FROM best
-JOIN deltas AS words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=False)
+-- search.text.search_checkpoints(below=False, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  WITH asked AS MATERIALIZED (
-    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
-    FROM json_each(?))
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
   SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace = ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=False, weighed=True, one=True, last_stored=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given), found AS MATERIALIZED (
+    SELECT rowid AS row_at
+    FROM deltas_search
+    WHERE deltas_search MATCH (
+      SELECT wanted
+      FROM asked)
+    ORDER BY rowid DESC
+    LIMIT ?)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq, (
+    SELECT count(*)
+    FROM found) AS found_rows, (
+    SELECT min(row_at)
+    FROM found) AS first_row
+  FROM asked
+  CROSS
+  JOIN found
+  CROSS
+  JOIN deltas ON deltas.rowid = found.row_at
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace = ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, (
+  SELECT CASE
+  WHEN (
+    SELECT max(found_rows)
+    FROM hits) < ? THEN 1
+  WHEN (
+    SELECT count(*)
+    FROM best) < ? THEN 0
+  WHEN EXISTS (
+    SELECT 1
+    FROM (
+      SELECT min(created_at) AS moment
+      FROM best) AS oldest
+    CROSS
+    JOIN threads ON threads.active_at > oldest.moment - 1000000
+    AND threads.tenant = ?
+    AND threads.namespace = ?
+    WHERE (
+      SELECT checkpoints.created_at
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.seq <= (
+        SELECT max(deltas.seq)
+        FROM deltas
+        WHERE deltas.log_id = threads.log_id
+        AND deltas.rowid < (
+          SELECT max(first_row)
+          FROM hits))
+      ORDER BY checkpoints.seq DESC
+      LIMIT 1) >= oldest.moment) THEN 0
+  ELSE 1 END AS are_newest) AS are_newest
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=False, one=False, last_stored=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
@@ -6126,15 +6465,165 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=True)
+-- search.text.search_checkpoints(below=True, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  WITH asked AS MATERIALIZED (
-    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
-    FROM json_each(?))
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
   SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=False, one=True, last_stored=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given), found AS MATERIALIZED (
+    SELECT rowid AS row_at
+    FROM deltas_search
+    WHERE deltas_search MATCH (
+      SELECT wanted
+      FROM asked)
+    ORDER BY rowid DESC
+    LIMIT ?)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq, (
+    SELECT count(*)
+    FROM found) AS found_rows, (
+    SELECT min(row_at)
+    FROM found) AS first_row
+  FROM asked
+  CROSS
+  JOIN found
+  CROSS
+  JOIN deltas ON deltas.rowid = found.row_at
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, (
+  SELECT CASE
+  WHEN (
+    SELECT max(found_rows)
+    FROM hits) < ? THEN 1
+  WHEN (
+    SELECT count(*)
+    FROM best) < ? THEN 0
+  WHEN EXISTS (
+    SELECT 1
+    FROM (
+      SELECT min(created_at) AS moment
+      FROM best) AS oldest
+    CROSS
+    JOIN threads ON threads.active_at > oldest.moment - 1000000
+    AND threads.tenant = ?
+    AND threads.namespace >= ?
+    AND threads.namespace < ?
+    WHERE (
+      SELECT checkpoints.created_at
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.seq <= (
+        SELECT max(deltas.seq)
+        FROM deltas
+        WHERE deltas.log_id = threads.log_id
+        AND deltas.rowid < (
+          SELECT max(first_row)
+          FROM hits))
+      ORDER BY checkpoints.seq DESC
+      LIMIT 1) >= oldest.moment) THEN 0
+  ELSE 1 END AS are_newest) AS are_newest
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=True, one=False, last_stored=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
@@ -6189,38 +6678,223 @@ ranked AS (
   ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
     threads.namespace DESC, checkpoints.seq DESC
   LIMIT ?
-  OFFSET ?)
-SELECT best.thread_id, best.namespace, checkpoints.checkpoint_id, checkpoints.parent_id, best.seq,
-  checkpoints.meta, checkpoints.created_at, checkpoints.raw_size, checkpoints.stored_size,
-  checkpoints.occurred_at, best.log_id, CAST(best.bits AS FLOAT) / (CAST((
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(words.search_text, 1, 8000) AS opening,
-  deltas.search_text
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
 FROM best
-JOIN deltas AS words ON words.log_id = best.log_id
-AND words.seq = best.seq LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = best.log_id
-AND checkpoints.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50 LEFT OUTER
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
-AND (
-  SELECT count(*) AS count_2
-  FROM best) <= 50
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_entries(scope=namespace, weighed=False)
+-- search.text.search_checkpoints(below=True, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  WITH asked AS MATERIALIZED (
-    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
-    FROM json_each(?))
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
   SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=True, one=True, last_stored=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given), found AS MATERIALIZED (
+    SELECT rowid AS row_at
+    FROM deltas_search
+    WHERE deltas_search MATCH (
+      SELECT wanted
+      FROM asked)
+    ORDER BY rowid DESC
+    LIMIT ?)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq, (
+    SELECT count(*)
+    FROM found) AS found_rows, (
+    SELECT min(row_at)
+    FROM found) AS first_row
+  FROM asked
+  CROSS
+  JOIN found
+  CROSS
+  JOIN deltas ON deltas.rowid = found.row_at
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, (
+  SELECT CASE
+  WHEN (
+    SELECT max(found_rows)
+    FROM hits) < ? THEN 1
+  WHEN (
+    SELECT count(*)
+    FROM best) < ? THEN 0
+  WHEN EXISTS (
+    SELECT 1
+    FROM (
+      SELECT min(created_at) AS moment
+      FROM best) AS oldest
+    CROSS
+    JOIN threads ON threads.active_at > oldest.moment - 1000000
+    AND threads.tenant = ?
+    AND threads.namespace >= ?
+    AND threads.namespace < ?
+    WHERE (
+      SELECT checkpoints.created_at
+      FROM checkpoints
+      WHERE checkpoints.log_id = threads.log_id
+      AND checkpoints.seq <= (
+        SELECT max(deltas.seq)
+        FROM deltas
+        WHERE deltas.log_id = threads.log_id
+        AND deltas.rowid < (
+          SELECT max(first_row)
+          FROM hits))
+      ORDER BY checkpoints.seq DESC
+      LIMIT 1) >= oldest.moment) THEN 0
+  ELSE 1 END AS are_newest) AS are_newest
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_entries(scope=namespace, weighed=False, one=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
@@ -6281,15 +6955,73 @@ SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=namespace, weighed=True)
+-- search.text.search_entries(scope=namespace, weighed=False, one=True)
 WITH hits AS (
-  WITH asked AS MATERIALIZED (
-    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
-    FROM json_each(?))
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
   SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace = ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, best.thread_id,
+  CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=namespace, weighed=True, one=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
@@ -6343,31 +7075,105 @@ ranked AS (
   AND deltas.kind IN ('entry')
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
 SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening,
-  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
-  whole.search_text, whole.payload
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas AS whole ON whole.log_id = best.log_id
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=log, weighed=False)
+-- search.text.search_entries(scope=namespace, weighed=True, one=True)
 WITH hits AS (
-  WITH asked AS MATERIALIZED (
-    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
-    FROM json_each(?))
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
   SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace = ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id,
+  CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=False, one=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
@@ -6429,15 +7235,74 @@ SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=log, weighed=True)
+-- search.text.search_entries(scope=log, weighed=False, one=True)
 WITH hits AS (
-  WITH asked AS MATERIALIZED (
-    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
-    FROM json_each(?))
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
   SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM asked
   CROSS
-  JOIN deltas_search ON deltas_search MATCH ? || ' AND search_text : ' || asked.query
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace = ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, best.thread_id,
+  CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=log, weighed=True, one=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
   CROSS
   JOIN deltas ON deltas.rowid = deltas_search.rowid
   CROSS
@@ -6492,37 +7357,116 @@ ranked AS (
   AND threads.thread_id = ?
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
 SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening,
-  whole.entry_key, whole.occurred_at, whole.stored_at, whole.codec, whole.checksum,
-  whole.search_text, whole.payload
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
-AND deltas.seq = best.seq LEFT OUTER
-JOIN deltas AS whole ON whole.log_id = best.log_id
-AND whole.seq = best.seq
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_items(below=False, weighed=False)
+-- search.text.search_entries(scope=log, weighed=True, one=True)
 WITH hits AS (
-  WITH asked AS MATERIALIZED (
-    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
-    FROM json_each(?))
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace = ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id,
+  CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_items(below=False, weighed=False, one=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
   SELECT asked.query AS term, store_items_search.rowid AS row_at
   FROM asked
   CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || asked.query
-  WHERE asked.phrase IS NULL
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
   OR EXISTS (
     SELECT 1
     FROM store_items
     WHERE store_items.rowid = store_items_search.rowid
-    AND instr(store_items.search_text, asked.phrase) > 0)),
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace = ?)),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
@@ -6571,21 +7515,80 @@ SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=False, weighed=True)
+-- search.text.search_items(below=False, weighed=False, one=True)
 WITH hits AS (
-  WITH asked AS MATERIALIZED (
-    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
-    FROM json_each(?))
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
   SELECT asked.query AS term, store_items_search.rowid AS row_at
   FROM asked
   CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || asked.query
-  WHERE asked.phrase IS NULL
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
   OR EXISTS (
     SELECT 1
     FROM store_items
     WHERE store_items.rowid = store_items_search.rowid
-    AND instr(store_items.search_text, asked.phrase) > 0)),
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace = ?)),
+ranked AS (
+  SELECT hits.row_at AS row_at, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE store_items.expires_at IS NULL
+  OR store_items.expires_at > ?
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=False, weighed=True, one=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace = ?)),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
@@ -6627,37 +7630,115 @@ ranked AS (
   OR store_items.expires_at > ?
   ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
 SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening,
-  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
-  whole.expires_at, whole.lifetime, whole.value
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
-JOIN store_items ON store_items.rowid = best.row_at LEFT OUTER
-JOIN store_items AS whole ON whole.tenant = store_items.tenant
-AND whole.namespace = store_items.namespace
-AND whole."key" = store_items."key"
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
+JOIN store_items ON store_items.rowid = best.row_at
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=True, weighed=False)
+-- search.text.search_items(below=False, weighed=True, one=True)
 WITH hits AS (
-  WITH asked AS MATERIALIZED (
-    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
-    FROM json_each(?))
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
   SELECT asked.query AS term, store_items_search.rowid AS row_at
   FROM asked
   CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || asked.query
-  WHERE asked.phrase IS NULL
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
   OR EXISTS (
     SELECT 1
     FROM store_items
     WHERE store_items.rowid = store_items_search.rowid
-    AND instr(store_items.search_text, asked.phrase) > 0)),
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace = ?)),
+ranked AS (
+  SELECT hits.row_at AS row_at, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE store_items.expires_at IS NULL
+  OR store_items.expires_at > ?
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score,
+  substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=True, weighed=False, one=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace >= ?
+    AND store_items.namespace < ?)),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
@@ -6708,21 +7789,84 @@ SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=True, weighed=True)
+-- search.text.search_items(below=True, weighed=False, one=True)
 WITH hits AS (
-  WITH asked AS MATERIALIZED (
-    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
-    FROM json_each(?))
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
   SELECT asked.query AS term, store_items_search.rowid AS row_at
   FROM asked
   CROSS
-  JOIN store_items_search ON store_items_search MATCH ? || ' AND search_text : ' || asked.query
-  WHERE asked.phrase IS NULL
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
   OR EXISTS (
     SELECT 1
     FROM store_items
     WHERE store_items.rowid = store_items_search.rowid
-    AND instr(store_items.search_text, asked.phrase) > 0)),
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace >= ?
+    AND store_items.namespace < ?)),
+ranked AS (
+  SELECT hits.row_at AS row_at, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=True, weighed=True, one=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace >= ?
+    AND store_items.namespace < ?)),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
   FROM hits
@@ -6766,20 +7910,86 @@ ranked AS (
     AND store_items.namespace < ?)
   ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
   LIMIT ?
-  OFFSET ?)
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
 SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
-      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening,
-  whole.meta, whole.version, whole.codec, whole.checksum, whole.created_at, whole.updated_at,
-  whole.expires_at, whole.lifetime, whole.value
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
-JOIN store_items ON store_items.rowid = best.row_at LEFT OUTER
-JOIN store_items AS whole ON whole.tenant = store_items.tenant
-AND whole.namespace = store_items.namespace
-AND whole."key" = store_items."key"
-AND (
-  SELECT count(*) AS count_1
-  FROM best) <= 50
+JOIN store_items ON store_items.rowid = best.row_at
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=True, weighed=True, one=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace >= ?
+    AND store_items.namespace < ?)),
+ranked AS (
+  SELECT hits.row_at AS row_at, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score,
+  substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at
+JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
 -- store.read.count_items(below=False)

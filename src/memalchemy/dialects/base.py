@@ -229,10 +229,13 @@ class TextIndexes:
     Attributes:
         indexes_fields: `items_in_scope` uses the words of an item's fields.
         sees_uncommitted: a search finds rows that its own transaction has written.
+        finds_last_stored: the index yields the rows that hold a word from the one stored last to
+            the one stored first, without visiting the others; see `last_stored`.
     """
 
     indexes_fields: ClassVar[bool] = True
     sees_uncommitted: ClassVar[bool] = True
+    finds_last_stored: ClassVar[bool] = False
 
     def terms(self, phrases: Sequence[Sequence[str]]) -> Any:
         """Return the value of ``:terms``: phrases of tokens, none of which is an operator."""
@@ -246,15 +249,27 @@ class TextIndexes:
         """
         raise NotImplementedError
 
+    def last_stored(self, below: bool) -> FromClause:
+        """Return `log_hits` of one term, of the ``p_window`` rows with it that were stored last."""
+        raise NotImplementedError
+
+    def are_newest_checkpoints(self, below: bool) -> ColumnElement[int]:
+        """Return 1 if no newer checkpoints than those in ``best`` hold the term, otherwise 0.
+
+        ``best`` has the ``created_at`` of the newest ``p_limit`` of ``hits``, as `last_stored` has
+        them. Where it is not known the answer is 0.
+        """
+        raise NotImplementedError
+
     def log_scope_binds(self, tenant: str) -> Mapping[str, Any]:
         """Return the binds of `log_hits` beside terms and namespace."""
         return {}
 
-    def item_hits(self, below: bool) -> FromClause:
-        """Return ``term, namespace, key, updated_at, expires_at`` of the items that hold a term.
+    def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
+        """Return ``term`` and *columns* of the items that hold a term.
 
-        Where an index has `Statements.rowid` without reading the item, it may be ``term, row_at``.
-        The binds are ``terms`` and those of `item_scope_binds`.
+        Where an index has `Statements.rowid` without reading the item, it is ``term, row_at``. The
+        binds are ``terms`` and those of `scope_binds` and `item_scope_binds`.
         """
         raise NotImplementedError
 

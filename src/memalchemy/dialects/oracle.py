@@ -301,15 +301,12 @@ class OracleTextIndexes(TextIndexes):
             .cte("hits")
         )
 
-    def item_hits(self, below: bool) -> FromClause:
+    def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
         terms = _bound_terms()
         items = StoreItemRow.__table__
         found = func.contains(items.c.search_text, terms.c.term) > 0
         return (
-            select(
-                terms.c.term.label("term"),
-                *(items.c[name] for name in ("namespace", "key", "updated_at", "expires_at")),
-            )
+            select(terms.c.term.label("term"), *(items.c[name] for name in columns))
             .select_from(terms.join(items, found))
             .where(_in_scope(items, below))
             .cte("hits")

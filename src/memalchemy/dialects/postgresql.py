@@ -374,16 +374,13 @@ class PostgreSQLTextIndexes(TextIndexes):
             .cte("hits")
         )
 
-    def item_hits(self, below: bool) -> FromClause:
+    def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
         given = cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text))
         terms = func.unnest(_subquery(given)).table_valued("term", name="terms").render_derived()
         items = StoreItemRow.__table__
         query = _scope().op("&&")(func.to_tsquery(literal_column("'simple'"), terms.c.term))
         return (
-            select(
-                terms.c.term.label("term"),
-                *(items.c[name] for name in ("namespace", "key", "updated_at", "expires_at")),
-            )
+            select(terms.c.term.label("term"), *(items.c[name] for name in columns))
             .select_from(terms.join(items, _item_vector(items).bool_op("@@")(query)))
             # True of every term. Of an array that it does not see the planner expects ten terms,
             # for which it may compile the plan with LLVM, and that takes longer than the search.

@@ -263,10 +263,41 @@ _ITEM_IS_INDEXED = "(store_items.search_text IS NOT NULL OR store_items.field_te
 
 # Each CJK character is a word: so a phrase of theirs, and no other is asked for, is in a text as it
 # is stored or not at all.
-_ASKED = """WITH asked AS MATERIALIZED (
-SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase
-FROM json_each(:terms))"""
-"""The terms of a search."""
+_FEW_HITS = 200
+"""Rows with a word up to which those of other scopes are read too, and then left out: the index
+skips them in as much time for each hit, because the word for a scope is in very many rows."""
+
+
+def _asked(index: str, scope: str, of_all: str = "''") -> str:
+    """Return the terms of a search, and what each matches in an index: in a scope, or in all."""
+    return f"""WITH given AS MATERIALIZED (
+SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+SELECT count(*) FROM (SELECT 1 FROM {index}
+WHERE {index} MATCH 'search_text : ' || json_extract(value, '$[0]') LIMIT {_FEW_HITS}
+)) < {_FEW_HITS} AS few
+FROM json_each(:terms)), asked AS MATERIALIZED (
+SELECT query, phrase, few, CASE WHEN few THEN {of_all} ELSE {scope} || ' AND ' END
+|| 'search_text : ' || query AS wanted FROM given)"""  # noqa: S608
+
+
+def _log_rows(rowid: str, below: bool) -> str:
+    """Return the joins from the index of logs to their rows, and the condition on these."""
+    return (
+        f"CROSS JOIN deltas ON deltas.rowid = {rowid} "
+        "CROSS JOIN threads ON threads.log_id = deltas.log_id "
+        "WHERE (asked.phrase IS NULL OR instr(deltas.search_text, asked.phrase) > 0) "
+        f"AND {_within('threads', below)}"
+    )
+
+
+def _within(table: str, below: bool) -> str:
+    within = f"{table}.tenant = :k_tenant AND {table}.namespace "
+    beyond = f">= :k_namespace AND {table}.namespace < :k_beyond"
+    return within + (beyond if below else "= :k_namespace")
+
+
+_LOG_TERMS = _asked("deltas_search", ":log_scope")
+_ITEM_TERMS = _asked("store_items_search", ":scope", ":fields")
 
 _ITEM_PATH: ColumnClause[str] = column("namespace", NAMESPACE)
 _ITEM_NAME: ColumnClause[str] = column("key", NAME)
@@ -280,6 +311,8 @@ class SQLiteTextIndexes(TextIndexes):
     phrase is looked for in the texts that hold all of its words.
     """
 
+    finds_last_stored: ClassVar[bool] = True
+
     def terms(self, phrases: Sequence[Sequence[str]]) -> Any:
         # A term is a query for FTS5, and its phrase if it has more than one word. Tokens hold no
         # quotes.
@@ -290,37 +323,70 @@ class SQLiteTextIndexes(TextIndexes):
         return json.dumps(asked, ensure_ascii=False)
 
     def log_hits(self, below: bool = False) -> FromClause:
-        within = "= :k_namespace"
-        if below:
-            within = ">= :k_namespace AND threads.namespace < :k_beyond"
         return (
             text(
-                f"{_ASKED} SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq "  # noqa: S608
-                "FROM asked CROSS JOIN deltas_search "
-                "ON deltas_search MATCH :log_scope || ' AND search_text : ' || asked.query "
-                "CROSS JOIN deltas ON deltas.rowid = deltas_search.rowid "
-                "CROSS JOIN threads ON threads.log_id = deltas.log_id "
-                "WHERE (asked.phrase IS NULL OR instr(deltas.search_text, asked.phrase) > 0) "
-                f"AND threads.tenant = :k_tenant AND threads.namespace {within}"
+                f"{_LOG_TERMS} SELECT asked.query AS term, deltas.log_id AS log_id, "  # noqa: S608
+                "deltas.seq AS seq FROM asked CROSS JOIN deltas_search ON deltas_search "
+                f"MATCH asked.wanted {_log_rows('deltas_search.rowid', below)}"
             )
             .bindparams(bindparam("k_tenant", type_=TENANT))
             .columns(column("term"), column("log_id", LogKey), column("seq", Integer))
             .cte("hits")
         )
 
+    def last_stored(self, below: bool) -> FromClause:
+        return (
+            text(
+                f"{_LOG_TERMS}, found AS MATERIALIZED (SELECT rowid AS row_at "  # noqa: S608
+                "FROM deltas_search WHERE deltas_search MATCH (SELECT wanted FROM asked) "
+                "ORDER BY rowid DESC LIMIT :p_window) "
+                "SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq, "
+                "(SELECT count(*) FROM found) AS found_rows, "
+                "(SELECT min(row_at) FROM found) AS first_row "
+                f"FROM asked CROSS JOIN found {_log_rows('found.row_at', below)}"
+            )
+            .bindparams(bindparam("k_tenant", type_=TENANT))
+            .columns(column("term"), column("log_id", LogKey), column("seq", Integer))
+            .cte("hits")
+        )
+
+    def are_newest_checkpoints(self, below: bool) -> ColumnElement[int]:
+        # What was stored before the window is newer than what is in it if its times came with it
+        # from another database. Its log was then active later than that, to the second.
+        return (
+            text(
+                "SELECT CASE WHEN (SELECT max(found_rows) FROM hits) < :p_window THEN 1 "  # noqa: S608
+                "WHEN (SELECT count(*) FROM best) < :p_limit THEN 0 "
+                "WHEN EXISTS (SELECT 1 FROM (SELECT min(created_at) AS moment FROM best) AS oldest "
+                "CROSS JOIN threads ON threads.active_at > oldest.moment - 1000000 "
+                f"AND {_within('threads', below)} WHERE "
+                "(SELECT checkpoints.created_at FROM checkpoints "
+                "WHERE checkpoints.log_id = threads.log_id AND checkpoints.seq <= "
+                "(SELECT max(deltas.seq) FROM deltas WHERE deltas.log_id = threads.log_id "
+                "AND deltas.rowid < (SELECT max(first_row) FROM hits)) "
+                "ORDER BY checkpoints.seq DESC LIMIT 1) >= oldest.moment) THEN 0 ELSE 1 END "
+                "AS are_newest"
+            )
+            .bindparams(bindparam("k_tenant", type_=TENANT))
+            .columns(column("are_newest", Integer))
+            .scalar_subquery()
+        )
+
     def log_scope_binds(self, tenant: str) -> Mapping[str, Any]:
         return {"log_scope": f'scope : "x{encode_id(tenant).encode().hex()}"'}
 
-    def item_hits(self, below: bool) -> FromClause:
+    def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
         return (
             text(
-                f"{_ASKED} SELECT asked.query AS term, store_items_search.rowid AS row_at "  # noqa: S608
+                f"{_ITEM_TERMS} SELECT asked.query AS term, store_items_search.rowid AS row_at "  # noqa: S608
                 "FROM asked CROSS JOIN store_items_search "
-                "ON store_items_search MATCH :scope || ' AND search_text : ' || asked.query "
-                "WHERE asked.phrase IS NULL OR EXISTS (SELECT 1 FROM store_items "
+                "ON store_items_search MATCH asked.wanted "
+                "WHERE NOT asked.few AND asked.phrase IS NULL OR EXISTS (SELECT 1 FROM store_items "
                 "WHERE store_items.rowid = store_items_search.rowid "
-                "AND instr(store_items.search_text, asked.phrase) > 0)"
+                "AND (asked.phrase IS NULL OR instr(store_items.search_text, asked.phrase) > 0) "
+                f"AND {_within('store_items', below)})"
             )
+            .bindparams(bindparam("k_tenant", type_=TENANT))
             .columns(column("term"), column("row_at"))
             .cte("hits")
         )
@@ -342,9 +408,12 @@ class SQLiteTextIndexes(TextIndexes):
     ) -> Mapping[str, Any]:
         # The path of a namespace begins those of all below it, in hexadecimal too.
         word = f"{encode_id(tenant)}\x1f{path}".encode().hex()
-        conditions = [f'scope : "x{word}"{" *" if below else ""}']
-        conditions += (f"field_terms : ({' OR '.join(_alternatives(one))})" for one in fields)
-        return {"scope": " AND ".join(conditions)}
+        scope = f'scope : "x{word}"{" *" if below else ""}'
+        wanted = [f"field_terms : ({' OR '.join(_alternatives(one))})" for one in fields]
+        return {
+            "scope": " AND ".join([scope, *wanted]),
+            "fields": "".join(f"{one} AND " for one in wanted),
+        }
 
     def purge(self, index: str) -> Executable | None:
         # FTS5 only marks words as deleted; they stay in its segments until those are merged.

@@ -3,7 +3,9 @@
 A search takes two steps. SQL finds candidates by inverse document frequency (IDF): a term is worth
 the bits of information that finding it gives, in whole bits, and a row the sum over the terms that
 it holds, as a share of all terms of the query. Whole bits need no logarithm, which not every SQLite
-has. Of rows with equal shares the newest comes first.
+has. Of rows with equal shares the newest comes first. With one term all shares are equal, and
+nothing is counted: on SQLite only the checkpoints with it that were stored last are read, after
+making sure that they are the newest.
 
 Python then orders the first `CANDIDATES` by BM25: by how often they hold each term, and how long
 they are. They are the whole collection whose averages BM25 uses, so that no other tenant's rows and
@@ -14,7 +16,11 @@ Relevance Framework: BM25 and Beyond", 2009.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import accumulate
 from typing import Any
 from uuid import UUID
 
@@ -41,8 +47,8 @@ from sqlalchemy import (
 from memalchemy.dialects import Dialect
 from memalchemy.log.entries import is_entry
 from memalchemy.log.tables import CHECKPOINT_INFO, CHECKPOINTS, DELTAS, THREADS, live, same_log
-from memalchemy.search.scope import ITEMS, STORED, live_item, not_internal, same_item
-from memalchemy.statements import Program, statement
+from memalchemy.search.scope import ITEMS, STORED, live_item, not_internal
+from memalchemy.statements import Answer, Program, statement
 
 CANDIDATES = 500
 """Rows that BM25 orders; those beyond follow in the order of SQL."""
@@ -71,43 +77,48 @@ ScoredRow = tuple[float, Any]
 # --- Items ----------------------------------------------------------------------------------------
 
 _ITEM = ("namespace", "key")
+_ITEM_ORDER = (*_ITEM, "updated_at", "expires_at")
 
 
-@statement(below=(False, True), weighed=(False, True))
-def search_items(dialect: Dialect, below: bool, weighed: bool) -> Executable:
+@statement(below=(False, True), weighed=(False, True), one=(False, True))
+def search_items(dialect: Dialect, below: bool, weighed: bool, one: bool) -> Executable:
     """``namespace, key`` of items that hold a term, and ``score``, their share of the query.
 
     They are ordered by share, then by newest. With *weighed* a row also has the ``opening`` of its
     search text, and the whole item as `stored` has it if there are at most `FULL_ROWS` rows;
-    otherwise those columns are NULL. Binds ``terms``, ``p_terms`` (their number), `scope_binds`,
-    `Dialect.item_scope`, ``p_limit``, ``p_offset``.
+    otherwise those columns are NULL. *one* is for queries of one term. Binds ``terms``,
+    ``p_terms`` (their number), `scope_binds`, `Dialect.item_scope`, ``p_limit``, ``p_offset``.
     """
-    hits = dialect.text.item_hits(below)
-    found, asked = _ranked(hits, [column.name for column in hits.c if column.name != "term"])
+    # Without grouping a row can be carried along; otherwise it is read again.
+    is_carried = one and weighed and dialect.statements.rowid(ITEMS) is None
+    hits = dialect.text.item_hits(below, (*STORED, "search_text") if is_carried else _ITEM_ORDER)
+    found, asked = _ranked(hits, [column.name for column in hits.c if column.name != "term"], one)
     best = dialect.statements.materialized(_best_items(dialect, found, below), "best")
     score = (cast(best.c.bits, Float) / asked).label("score")
     query: Select[Any] = select(*(best.c[name] for name in _ITEM), score)
     if weighed:
-        whole = ITEMS.alias("whole")
-        rest = (whole.c[name] for name in STORED if name not in _ITEM)
-        query = (
-            query.add_columns(_opening(ITEMS.c.search_text), *rest)
-            .select_from(best)
-            .join(ITEMS, _is_item(dialect, best))
-            .outerjoin(whole, and_(same_item(whole, ITEMS), _are_few(best)))
-        )
+        few = _number(dialect, best)
+        rows = best if is_carried else ITEMS
+        query = query.add_columns(
+            _opening(rows.c.search_text),
+            *(_if_few(few, rows.c[name]) for name in STORED if name not in _ITEM),
+        ).select_from(best)
+        if not is_carried:
+            query = query.join(ITEMS, _is_item(dialect, best))
+        query = query.join(few, few.c.number > _integer(0))
     return query.order_by(*_item_order(best, best))
 
 
 def _best_items(dialect: Dialect, found: CTE, below: bool) -> Select[Any]:
     """A page of items, with the columns that they are ordered and looked up by."""
-    has_place = "namespace" in found.c
-    of: Any = found if has_place else ITEMS
-    columns = [of.c[name] for name in (*_ITEM, "updated_at")]
-    query: Select[Any] = select(*columns, found.c.bits)
-    if not has_place:
+    if "namespace" in found.c:
+        of: Any = found
+        query: Select[Any] = select(*found.c)
+    else:
+        of = ITEMS
+        columns = (ITEMS.c[name] for name in (*_ITEM, "updated_at"))
         query = (
-            query.add_columns(found.c.row_at)
+            select(*columns, found.c.bits, found.c.row_at)
             .select_from(found)
             .join(ITEMS, _is_item(dialect, found))
         )
@@ -154,7 +165,7 @@ def find_in_logs(
     binds: Mapping[str, Any],
     limit: int,
     *,
-    search: Callable[[bool], Executable],
+    search: Callable[[bool, Mapping[str, Any]], Program[Answer]],
     read: Executable,
     is_whole: Callable[[Any], bool],
 ) -> Program[list[ScoredRow]]:
@@ -163,14 +174,14 @@ def find_in_logs(
     Rows that are deleted between two statements are left out.
 
     Args:
-        search: a function that builds the statement of a page, weighed or not.
+        search: a program that finds the rows of a page, weighed or not.
         read: the statement that reads whole rows, those that ``p_keys`` lists.
         is_whole: a function that returns whether a page's row has all its columns.
     """
     ranking, found, weighed = BM25Ranking(terms), list[ScoredRow](), True
     page = {"p_limit": CANDIDATES, "p_offset": 0}
     while len(found) < limit:
-        rows = yield search(weighed), {**binds, **page}
+        rows = yield from search(weighed, {**binds, **page})
         ranked = ranking.rank(rows)[: limit - len(found)]
         if not ranked or (weighed and is_whole(ranked[0][1])):
             found += ranked
@@ -199,17 +210,17 @@ def find_in_logs(
 _ENTRY = ("entry_key", "occurred_at", "stored_at", "codec", "checksum", "search_text", "payload")
 
 
-@statement(scope=("namespace", "log"), weighed=(False, True))
-def search_entries(dialect: Dialect, scope: str, weighed: bool) -> Executable:
+@statement(scope=("namespace", "log"), weighed=(False, True), one=(False, True))
+def search_entries(dialect: Dialect, scope: str, weighed: bool, one: bool) -> Executable:
     """Entries that hold a term, and ``score``, their share of the query.
 
     They are ordered by share, then by newest. They are those of all threads in a namespace, or of
     one log; in both cases a term is as rare as it is in the namespace. With *weighed* a row also
     has the ``opening`` of its search text, and the whole entry if there are at most `FULL_ROWS`
-    rows; otherwise those columns are NULL. Binds ``terms``, ``p_terms`` (their number),
-    ``k_tenant``, ``k_namespace``, ``p_limit``, ``p_offset``.
+    rows; otherwise those columns are NULL. *one* is for queries of one term. Binds ``terms``,
+    ``p_terms`` (their number), ``k_tenant``, ``k_namespace``, ``p_limit``, ``p_offset``.
     """
-    found, asked = _ranked(dialect.text.log_hits(), _LOG_ROW)
+    found, asked = _ranked(dialect.text.log_hits(), _LOG_ROW, one)
     order = (DELTAS.c.stored_at.desc(), DELTAS.c.seq.desc(), THREADS.c.thread_id.desc())
     chosen = (
         select(
@@ -231,12 +242,14 @@ def search_entries(dialect: Dialect, scope: str, weighed: bool) -> Executable:
     score = (cast(best.c.bits, Float) / asked).label("score")
     query = select(*(best.c[name] for name in (*_LOG_ROW, "thread_id")), score)
     if weighed:
-        whole = DELTAS.alias("whole")
+        few = _number(dialect, best)
         query = (
-            query.add_columns(_opening(DELTAS.c.search_text), *(whole.c[name] for name in _ENTRY))
+            query.add_columns(
+                _opening(DELTAS.c.search_text), *(_if_few(few, DELTAS.c[name]) for name in _ENTRY)
+            )
             .select_from(best)
             .join(DELTAS, _same_log_row(DELTAS, best))
-            .outerjoin(whole, and_(_same_log_row(whole, best), _are_few(best)))
+            .join(few, few.c.number > _integer(0))
         )
     order = (best.c.stored_at.desc(), best.c.seq.desc(), best.c.thread_id.desc())
     return query.order_by(best.c.bits.desc(), *order)
@@ -258,12 +271,17 @@ def find_entries(
     dialect: Dialect, terms: Sequence[Sequence[str]], binds: dict[str, Any], scope: str, limit: int
 ) -> Program[list[ScoredRow]]:
     """Return the best *limit* entries, as rows with the columns of a hit, each with its score."""
+    one = len(terms) == 1
+
+    def search(weighed: bool, binds: Mapping[str, Any]) -> Program[Answer]:
+        return (yield search_entries(dialect, scope=scope, weighed=weighed, one=one), binds)
+
     return find_in_logs(
         dialect,
         terms,
         binds,
         limit,
-        search=lambda weighed: search_entries(dialect, scope=scope, weighed=weighed),
+        search=search,
         read=read_found_entries(dialect),
         is_whole=lambda row: row.codec is not None,
     )
@@ -274,8 +292,10 @@ def find_entries(
 _LOG_NAMES = ("thread_id", "namespace")
 
 
-@statement(below=(False, True), weighed=(False, True))
-def search_checkpoints(dialect: Dialect, below: bool, weighed: bool) -> Executable:
+@statement(below=(False, True), weighed=(False, True), one=(False, True), last_stored=(False, True))
+def search_checkpoints(
+    dialect: Dialect, below: bool, weighed: bool, one: bool, last_stored: bool
+) -> Executable | None:
     """Checkpoints that hold a term, and ``score``, their share of the query.
 
     They are ordered by share, then by newest. They are those of a namespace, with *below* also of
@@ -283,8 +303,15 @@ def search_checkpoints(dialect: Dialect, below: bool, weighed: bool) -> Executab
     has the ``opening`` of its search text, and the columns of a hit if there are at most
     `FULL_ROWS` rows; otherwise those columns are NULL. Binds ``terms``, ``p_terms`` (their number),
     those of `TextIndexes.log_hits`, ``p_limit``, ``p_offset``.
+
+    *one* is for queries of one term. With *last_stored*, where the dialect `finds_last_stored`,
+    only the ``p_window`` rows that were stored last are looked at. A row then has ``are_newest``: 1
+    if the page is the same as without.
     """
-    found, asked = _ranked(dialect.text.log_hits(below), _LOG_ROW)
+    if last_stored and not (one and dialect.text.finds_last_stored):
+        return None
+    hits = (dialect.text.last_stored if last_stored else dialect.text.log_hits)(below)
+    found, asked = _ranked(hits, _LOG_ROW, one)
     order = (
         CHECKPOINTS.c.created_at.desc(),
         *(THREADS.c[name].desc() for name in _LOG_NAMES),
@@ -309,21 +336,26 @@ def search_checkpoints(dialect: Dialect, below: bool, weighed: bool) -> Executab
     if not weighed:
         query = select(*(best.c[name] for name in _LOG_ROW), score)
     else:
-        words = DELTAS.alias("words")
+        few = _number(dialect, best)
         query = (
             select(
                 *(best.c[name] for name in _LOG_NAMES),
-                *((best if name == "seq" else CHECKPOINTS).c[name] for name in CHECKPOINT_INFO),
+                *(
+                    best.c.seq if name == "seq" else _if_few(few, CHECKPOINTS.c[name])
+                    for name in CHECKPOINT_INFO
+                ),
                 best.c.log_id,
                 score,
-                _opening(words.c.search_text),
-                DELTAS.c.search_text,
+                _opening(DELTAS.c.search_text),
+                _if_few(few, DELTAS.c.search_text),
             )
             .select_from(best)
-            .join(words, _same_log_row(words, best))
-            .outerjoin(CHECKPOINTS, and_(_same_log_row(CHECKPOINTS, best), _are_few(best)))
-            .outerjoin(DELTAS, and_(_same_log_row(DELTAS, best), _are_few(best)))
+            .join(DELTAS, _same_log_row(DELTAS, best))
+            .join(CHECKPOINTS, _same_log_row(CHECKPOINTS, best))
+            .join(few, few.c.number > _integer(0))
         )
+    if last_stored:
+        query = query.add_columns(dialect.text.are_newest_checkpoints(below).label("are_newest"))
     order = (best.c.created_at.desc(), *(best.c[name].desc() for name in (*_LOG_NAMES, "seq")))
     return query.order_by(best.c.bits.desc(), *order)
 
@@ -351,12 +383,25 @@ def find_checkpoints(
     dialect: Dialect, terms: Sequence[Sequence[str]], binds: dict[str, Any], below: bool, limit: int
 ) -> Program[list[ScoredRow]]:
     """Return the best *limit* checkpoints, as rows with the columns of a hit, with their scores."""
+    one = len(terms) == 1
+
+    def search(weighed: bool, binds: Mapping[str, Any]) -> Program[Answer]:
+        build = partial(search_checkpoints, dialect, below=below, weighed=weighed, one=one)
+        if one and dialect.text.finds_last_stored:
+            # The shares of all are equal, so the newest are the page. Almost always they are those
+            # that were stored last.
+            window = 2 * (binds["p_offset"] + binds["p_limit"])
+            rows = yield build(last_stored=True), {**binds, "p_window": window}
+            if rows and rows[0].are_newest:
+                return rows
+        return (yield build(last_stored=False), binds)
+
     return find_in_logs(
         dialect,
         terms,
         binds,
         limit,
-        search=lambda weighed: search_checkpoints(dialect, below=below, weighed=weighed),
+        search=search,
         read=read_found_checkpoints(dialect),
         is_whole=lambda row: row.checkpoint_id is not None,
     )
@@ -365,11 +410,15 @@ def find_checkpoints(
 # --- Ranking in SQL: inverse document frequency ---------------------------------------------------
 
 
-def _ranked(hits: FromClause, key: Sequence[str]) -> tuple[CTE, ColumnElement[float]]:
+def _ranked(hits: FromClause, key: Sequence[str], one: bool) -> tuple[CTE, ColumnElement[float]]:
     """Return the *key* columns of *hits* with their ``bits``, and the bits of all terms together.
 
     *hits* has a row for each ``term`` that each key holds. Binds ``p_terms``, the number of terms.
+    With *one* there is one term, whatever it is worth.
     """
+    columns: list[Any] = [hits.c[name] for name in key]
+    if one:
+        return select(*columns, _integer(1).label("bits")).cte("ranked"), cast(_integer(1), Float)
     found = (
         select(hits.c.term, func.count().label("occurrences")).group_by(hits.c.term).cte("found")
     )
@@ -387,7 +436,6 @@ def _ranked(hits: FromClause, key: Sequence[str]) -> tuple[CTE, ColumnElement[fl
         .select_from(worth)
         .scalar_subquery()
     )
-    columns: list[Any] = [hits.c[name] for name in key]
     rows = (
         select(*columns, func.sum(worth.c.bits).label("bits"))
         .join(worth, worth.c.term == hits.c.term)
@@ -401,9 +449,16 @@ def _opening(text: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.substr(text, _integer(1), _integer(OPENING), type_=Text).label("opening")
 
 
-def _are_few(rows: FromClause) -> ColumnElement[bool]:
-    number: ColumnElement[int] = select(func.count()).select_from(rows).scalar_subquery()
-    return number <= _integer(FULL_ROWS)
+def _number(dialect: Dialect, rows: FromClause) -> FromClause:
+    """Return a table of one row, with the ``number`` of *rows*, to join with each of them."""
+    # Materialized: as a subquery it may be counted again for each row that it is joined with.
+    number = select(func.count().label("number")).select_from(rows)
+    return dialect.statements.materialized(number, "few")
+
+
+def _if_few(few: FromClause, column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return *column* if there are at most `FULL_ROWS` rows, otherwise NULL."""
+    return case((few.c.number <= _integer(FULL_ROWS), column)).label(column.key)
 
 
 def _integer(number: int) -> ColumnElement[int]:
@@ -456,29 +511,44 @@ def bm25_weights(terms: Sequence[Sequence[str]], texts: Sequence[str | None]) ->
     All weights are positive. A text that holds no term weighs half of one that holds the commonest
     term once: the term occurs beyond the part of the text that is here.
     """
-    counts = [_count_terms(terms, text or "") for text in texts]
-    average = sum(length for length, _ in counts) / len(counts)
-    frequencies = []
-    for term in range(len(terms)):
-        holders = sum(1 for _, found in counts if found[term])
-        frequencies.append(COMMON + math.log1p((len(texts) - holders + 0.5) / (holders + 0.5)))
-    least = min(frequencies)
-    weights = []
-    for length, found in counts:
-        damping = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length / average)
-        weight = sum(
-            idf * count / (count + damping) for idf, count in zip(frequencies, found, strict=True)
-        )
-        weights.append(weight or least / (1 + damping) / 2)
-    return weights
+    filled = [text or "" for text in texts]
+    lengths = [text.count(" ") + 1 for text in filled]
+    average = sum(lengths) / len(lengths)
+    dampings = [
+        SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length / average) for length in lengths
+    ]
+    # All texts are searched at once. Two spaces between them keep a phrase within one.
+    joined = _lowered(f" {'  '.join(filled)} ")
+    ends = list(accumulate(len(text) + 2 for text in filled))
+    weights, least = [0.0] * len(filled), math.inf
+    for term in terms:
+        counts = Counter(bisect(ends, place) for place in _places(joined, term))
+        holders = len(counts)
+        idf = COMMON + math.log1p((len(filled) - holders + 0.5) / (holders + 0.5))
+        least = min(least, idf)
+        for at, count in counts.items():
+            weights[at] += idf * count / (count + dampings[at])
+    return [
+        weight or least / (1 + damping) / 2
+        for weight, damping in zip(weights, dampings, strict=True)
+    ]
 
 
-def _count_terms(terms: Sequence[Sequence[str]], text: str) -> tuple[int, list[int]]:
-    """Return the number of words in *text*, at least one, and of occurrences of each term."""
-    # Bytes, because bytes.lower() changes ASCII alone: the other words are casefolded already,
-    # which for a few scripts is not lower case. Two spaces between words give each word its own
-    # pair, so that count() finds adjacent occurrences.
-    words = text.encode("utf-8", "replace").lower()
-    spaced = b" " + words.replace(b" ", b"  ") + b" "
-    found = [spaced.count(f" {'  '.join(term)} ".encode("utf-8", "replace")) for term in terms]
-    return words.count(b" ") + 1, found
+def _lowered(text: str) -> str:
+    """Return *text* with ASCII in lower case: the other words are casefolded already.
+
+    Casefolding differs from lower case for a few scripts.
+    """
+    if text.isascii():
+        return text.lower()
+    return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
+
+
+def _places(text: str, term: Sequence[str]) -> Iterator[int]:
+    """Yield where *term* occurs in *text*, in which each word is between spaces."""
+    wanted = f" {' '.join(term)} "
+    place = text.find(wanted)
+    while place >= 0:
+        yield place
+        # The space at its end may be that before the next occurrence.
+        place = text.find(wanted, place + len(wanted) - 1)

@@ -76,7 +76,8 @@ class ItemSearch:
         binds |= d.text.item_scope_binds(db.tenant, items.path, items.below, items.field_terms())
         ranking, weighed = BM25Ranking(terms), True
         while True:
-            rows = await items.run_query(search_items(d, below=items.below, weighed=weighed), binds)
+            search = search_items(d, below=items.below, weighed=weighed, one=len(terms) == 1)
+            rows = await items.run_query(search, binds)
             size = sum(len(row.opening or "") for row in rows) if weighed else 0
             ranked = await off_loop(size, partial(ranking.rank, rows))
             whole = weighed and bool(rows) and rows[0].codec is not None

@@ -15,7 +15,13 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from memalchemy import Checkpointer, Database, DatabaseUnreachable, MemalchemyError
+from memalchemy import (
+    Checkpointer,
+    Database,
+    DatabaseUnreachable,
+    MemalchemyError,
+    Store,
+)
 from memalchemy.verify import verify
 from servers import Postgres
 
@@ -200,6 +206,33 @@ async def test_a_save_over_an_id_begins_the_next_life_of_a_log_that_is_removed_m
     assert await remover.list_checkpoints("thread") == ["b", "a"]
     assert await remover.load("thread", "a") == {"n": 2}
     assert (await verify(remover.db)).ok
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [(True, {}), (True, {"expected_version": 1}), (False, {})],
+    ids=["an item", "an item at a version", "a new item"],
+)
+async def test_a_put_removes_the_vectors_that_its_item_got_while_it_waited(
+    open_: Open, postgres: Postgres, name: str, there: bool, expected: dict[str, int]
+) -> None:
+    """They are of the value before, and the statement began before they were committed."""
+    first, second = Store(open_()), Store(open_())
+    if there:
+        await first.put(("items",), "key", {"n": 1})
+
+    async with first.db.transaction() as tx:
+        if not there:
+            await first.put(("items",), "key", {"n": 1}, connection=tx)
+        assert await first.put_embedding(("items",), "key", [1.0, 0.0], connection=tx)
+        put = asyncio.create_task(second.put(("items",), "key", {"n": 2}, **expected))
+        await until_a_lock_is_awaited(postgres, name, "locktype = 'transactionid'")
+    assert await put == 2
+
+    assert await first.search_by_embedding(("items",), [1.0, 0.0]) == []
+    item = await first.get_item(("items",), "key")
+    assert item is not None
+    assert item.value == {"n": 2}
 
 
 @contextmanager

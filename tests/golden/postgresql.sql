@@ -10221,14 +10221,14 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
 
 -- store.write.lock_item()
-SELECT store_items.version
-FROM store_items
+UPDATE store_items
+SET version=store_items.version
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-FOR UPDATE OF store_items
+RETURNING store_items.version
 
 -- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
@@ -10323,6 +10323,12 @@ WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, co
     OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
   ELSE $9::TIMESTAMP WITH TIME ZONE END, updated_at = $9::TIMESTAMP WITH TIME ZONE,
     expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
+  WHERE store_items.ctid = (
+    SELECT ctid
+    FROM store_items
+    WHERE store_items.tenant = $1::VARCHAR
+    AND store_items.namespace = $2::VARCHAR
+    AND store_items.key = $3::VARCHAR)
   RETURNING store_items.version),
 gone AS (DELETE FROM embeddings
   WHERE embeddings.tenant = $1::VARCHAR
@@ -10352,6 +10358,12 @@ WITH item AS (INSERT INTO store_items (tenant, namespace, key, meta, version, co
     expires_at = $10::TIMESTAMP WITH TIME ZONE, lifetime = $11::BIGINT, value = $12::BYTEA
   WHERE NOT (store_items.expires_at IS NULL
     OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+  AND store_items.ctid = (
+    SELECT ctid
+    FROM store_items
+    WHERE store_items.tenant = $1::VARCHAR
+    AND store_items.namespace = $2::VARCHAR
+    AND store_items.key = $3::VARCHAR)
   RETURNING store_items.version),
 gone AS (DELETE FROM embeddings
   WHERE embeddings.tenant = $1::VARCHAR
@@ -10380,6 +10392,12 @@ WITH item AS (UPDATE store_items
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
   AND store_items.version = $15::BIGINT
+  AND store_items.ctid = (
+    SELECT ctid
+    FROM store_items
+    WHERE store_items.tenant = $1::VARCHAR
+    AND store_items.namespace = $2::VARCHAR
+    AND store_items.key = $3::VARCHAR)
   RETURNING store_items.version),
 gone AS (DELETE FROM embeddings
   WHERE embeddings.tenant = $1::VARCHAR
@@ -10409,6 +10427,12 @@ WITH item AS (UPDATE store_items
     OR store_items.expires_at > $5::TIMESTAMP WITH TIME ZONE)
   AND store_items.version = $15::BIGINT
   AND store_items.created_at = $16::TIMESTAMP WITH TIME ZONE
+  AND store_items.ctid = (
+    SELECT ctid
+    FROM store_items
+    WHERE store_items.tenant = $1::VARCHAR
+    AND store_items.namespace = $2::VARCHAR
+    AND store_items.key = $3::VARCHAR)
   RETURNING store_items.version),
 gone AS (DELETE FROM embeddings
   WHERE embeddings.tenant = $1::VARCHAR

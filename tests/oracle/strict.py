@@ -55,6 +55,7 @@ CONDITIONS = {
         "log_scope_binds",
         "item_scope_binds",
         "indexes_fields",
+        "finds_last_stored",
     ),
 }
 """What of Oracle's runs on SQLite, over the functions below."""
@@ -79,7 +80,11 @@ UNLIKE = {
     **_because(
         "the errors are the driver's: see test_errors", "dialect", "driver_errors", "classify"
     ),
-    **_because("part of the upsert that there is not", "statements", "excluded"),
+    **_because("part of the upsert that there is not", "statements", "excluded", "is_as_seen"),
+    **_because(
+        "part of the search in the order of storing that there is not",
+        *("text", "last_stored", "are_newest_checkpoints"),
+    ),
     **_because(
         "part of the statements of many rows that there are not",
         *("statements", "rows_from_arrays", "array_binds"),

@@ -220,6 +220,13 @@ class Statements:
         """Return a number that each row keeps and by which every index ends, if there is one."""
         return None
 
+    def is_as_seen(self, table: Table, key: ColumnElement[bool]) -> ColumnElement[bool]:
+        """Return the condition that the row with *key* has not been written since the statement
+        began, which is what the statement's other parts see. Not called without
+        ``single_statement_save``.
+        """
+        raise NotImplementedError
+
 
 class TextIndexes:
     """Finding rows by words and metadata, and examining the indexes that find them.

@@ -261,12 +261,20 @@ class Store:
         with operation("store.put", **self._about(namespace)) as event:
             event.details["vectors"] = len(vectors)
             native = await writes_native_vectors(self.db, vectors, connection, event)
-            version = await self.db.run(
-                lambda: write.put(d, row, vectors, native, expected_version),
-                WRITE_STATEMENT if d.single_statement_save and not vectors else WRITE,
-                connection=connection,
-                event=event,
-            )
+            version = None
+            if d.single_statement_save and not vectors and connection is None:
+                version = await self.db.run(
+                    lambda: write.put_at_once(d, row, expected_version),
+                    WRITE_STATEMENT,
+                    event=event,
+                )
+            if version is None:
+                version = await self.db.run(
+                    lambda: write.put(d, row, vectors, native, expected_version),
+                    WRITE,
+                    connection=connection,
+                    event=event,
+                )
             event.payload_bytes = len(row["p_value"])
             if version is None:
                 current = await self.get_item(namespace, key, refresh=False, connection=connection)

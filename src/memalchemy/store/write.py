@@ -119,19 +119,22 @@ def _conditions_on_item(expected: str) -> list[ColumnElement[bool]]:
     return [not_(live_item())] if expected == "none" else []
 
 
-def _update_item(expected: str) -> Any:
-    changing = (
-        update(ITEMS).where(of_item(ITEMS), *_conditions_on_item(expected)).values(_update_values())
-    )
-    return changing.returning(ITEMS.c.version)
+def _update_item(expected: str, *more: ColumnElement[bool]) -> Any:
+    changing = update(ITEMS).where(of_item(ITEMS), *_conditions_on_item(expected), *more)
+    return changing.values(_update_values()).returning(ITEMS.c.version)
 
 
-def _put_item(dialect: Dialect, expected: str) -> Any:
+def _put_item(dialect: Dialect, expected: str, *more: ColumnElement[bool]) -> Any:
+    """Write an item; an existing one only on *more* conditions."""
     if expected in ("version", "item"):
-        return _update_item(expected)
-    where = and_(*_conditions_on_item(expected)) if expected == "none" else None
+        return _update_item(expected, *more)
+    conditions = [*_conditions_on_item(expected), *more]
     return dialect.statements.upsert(
-        ITEMS, _insert_values(), ITEM_KEY, _update_values(), where=where
+        ITEMS,
+        _insert_values(),
+        ITEM_KEY,
+        _update_values(),
+        where=and_(*conditions) if conditions else None,
     ).returning(ITEMS.c.version)
 
 
@@ -145,10 +148,15 @@ def put_item(dialect: Dialect, expected: str) -> Executable | None:
 
 @statement(expected=EXPECTED)
 def put_item_without_vectors(dialect: Dialect, expected: str) -> Executable | None:
-    """Write an item and delete its vectors, in one statement."""
+    """Write an item and delete its vectors, in one statement.
+
+    No row, and nothing was done, if it is not as expected, or if somebody has written it since the
+    statement began: it cannot see their vectors.
+    """
     if not dialect.single_statement_save:
         return None
-    item = _put_item(dialect, expected).cte("item")
+    as_seen = dialect.statements.is_as_seen(ITEMS, of_item(ITEMS))
+    item = _put_item(dialect, expected, as_seen).cte("item")
     gone = _delete_vectors(select(item.c.version).exists()).cte("gone")
     return select(item.c.version).add_cte(gone)
 
@@ -185,8 +193,15 @@ def delete_other_vectors(dialect: Dialect) -> Executable | None:
 
 @statement()
 def lock_item(dialect: Dialect) -> Executable:
-    """Lock an item, and return its version."""
-    return dialect.statements.lock(ITEMS, and_(of_item(ITEMS), live_item()), [ITEMS.c.version])
+    """Lock an item, and return its version.
+
+    Where `put_item_without_vectors` is used it is written as it is, for that statement to notice.
+    """
+    here = and_(of_item(ITEMS), live_item())
+    if dialect.single_statement_save:
+        same = {"version": ITEMS.c.version}
+        return update(ITEMS).where(here).values(same).returning(ITEMS.c.version)
+    return dialect.statements.lock(ITEMS, here, [ITEMS.c.version])
 
 
 @statement()
@@ -301,9 +316,6 @@ def put(
     """Write an item with its vectors; return its version, or ``None`` if it is not as expected."""
     which, binds = expectation(expected)
     values = dict(row) | binds
-    if dialect.single_statement_save and not vectors:
-        rows = yield put_item_without_vectors(dialect, expected=which), values
-        return rows[0].version if rows else None
     version = yield from _put_program(dialect, values, which)
     if version is None:
         return None
@@ -313,6 +325,16 @@ def put(
     else:
         yield delete_vectors(dialect), _key_of(values)
     return version
+
+
+def put_at_once(dialect: Dialect, row: Row, expected: Expected) -> Program[int | None]:
+    """Do as `put`, without vectors and in one statement.
+
+    ``None`` may also mean that somebody else has just written the item: then `put` can tell.
+    """
+    which, binds = expectation(expected)
+    rows = yield put_item_without_vectors(dialect, expected=which), dict(row) | binds
+    return rows[0].version if rows else None
 
 
 def _put_program(dialect: Dialect, values: Row, which: str) -> Program[int | None]:

@@ -182,7 +182,8 @@ async def test_sqlite_reads_only_the_last_of_many_steps_with_a_word(few_candidat
 
     searches = [name for name in watch.seen if name.startswith("search.text.search_checkpoints{")]
     assert len(searches) == 1
-    assert "'last_stored': True" in searches[0]
+    last_stored = db.dialect.text.finds_last_stored  # not with Oracle's habits
+    assert f"'last_stored': {last_stored}" in searches[0]
 
 
 async def test_steps_with_a_word_are_found_behind_many_that_are_not_wanted(

@@ -166,7 +166,7 @@ def install() -> None:
         return
     os.environ[VARIABLE] = "1"
     # The habits are SQLAlchemy's hooks, which what goes straight to a driver passes by.
-    DirectConnection.execute = lambda *_: None  # type: ignore[method-assign]
+    DirectConnection.execute = _leave_to_sqlalchemy  # type: ignore[method-assign]
     backend.allows_direct_asyncpg = lambda *_: False
     register_dialect(_as_oracle(SQLite, PROGRAMS, CONDITIONS), replace=True)
     register_dialect(_as_oracle(PostgreSQL, PROGRAMS), replace=True)
@@ -174,6 +174,10 @@ def install() -> None:
     event.listen(Engine, "do_execute_no_params", _execute_without)
     event.listen(Engine, "do_executemany", _execute_many)
     event.listen(Engine, "connect", _connected)
+
+
+async def _leave_to_sqlalchemy(*_: Any) -> None:
+    """Take the place of `DirectConnection.execute`, which answers ``None`` for what it leaves."""
 
 
 _SIZED = (str, bytes, bytearray, memoryview)
@@ -272,7 +276,7 @@ def refuse(message: str, context: Any) -> NoReturn:
 
 _TABLE = re.compile(r"\s*CREATE TABLE \"?(\w+?)(?:_new)?\"?\s")
 """One that a revision puts into another's place is _new at first."""
-_COLUMN = re.compile(r"^\t(\"?\w+\"?) (VARCHAR\((\d+)\)|TEXT|BLOB)(?: NOT NULL)?", re.MULTILINE)
+_COLUMN = re.compile(r"^\s+(\"?\w+\"?) (VARCHAR\((\d+)\)|TEXT|BLOB)(?: NOT NULL)?", re.MULTILINE)
 
 
 def _spelled(sql: str) -> str:

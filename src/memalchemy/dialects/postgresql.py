@@ -276,8 +276,8 @@ class PostgreSQLStatements(Statements):
     def is_as_seen(self, table: Table, key: ColumnElement[bool]) -> ColumnElement[bool]:
         # A statement that waits for a row goes on with its new version, and with its old snapshot.
         # Each version has a place of its own.
-        seen = select(literal_column("ctid")).select_from(table).where(key).correlate(None)
-        return literal_column(f"{table.name}.ctid") == seen.scalar_subquery()
+        seen: Select[Any] = select(literal_column("ctid")).select_from(table).where(key)
+        return literal_column(f"{table.name}.ctid") == seen.correlate(None).scalar_subquery()
 
     def rows_from_arrays(self, prefix: str, columns: Mapping[str, Any]) -> FromClause:
         lists = [bindparam(f"{prefix}_{name}", type_=_Array(t)) for name, t in columns.items()]

@@ -38,8 +38,9 @@ ELSEWHERE = {
     "Database.__init__(keys)",
     "Database.__init__(readable)",
     "ThreadLog.read_columns(make)",
+    "ThreadLog.read_columns_beside(make)",
 }
-"""Keys and words, refused with a ValueError, see the tests of encryption; and a function."""
+"""Keys and words, refused with a ValueError, see the tests of encryption; and functions."""
 
 CASES = sorted(
     (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memalchemy import Database, Store
+from memalchemy import Database, NewItem, Store
 
 NS = ("users", "ada")
 
@@ -174,8 +174,8 @@ async def test_l22_the_loop_turns_while_many_vectors_are_compared(db: Database) 
     import asyncio
 
     store, turns = Store(db), 0
-    for n in range(200):
-        await store.put(NS, f"{n}", n, embedding=[float(n + 1)] * 200 + [1.0])
+    items = [NewItem(NS, f"{n}", n, embedding=[float(n + 1)] * 200 + [1.0]) for n in range(2000)]
+    await store.put_batch(items)
 
     async def turn() -> None:
         nonlocal turns

@@ -143,7 +143,7 @@ def _copy_thread(connection: Connection, tenant: str, count: int, whole: bool) -
     key = log_key(tenant, "thread-0", "/")
     n = _numbers(count - 1)
     drawn, earlier, second = OWN_SQL[connection.dialect.name]
-    updated = earlier.format(f"((n * {PRIME}) % {count} + 1)")
+    updated = earlier.format(f"((CAST(n AS BIGINT) * {PRIME}) % {count} + 1)")
     changed = {
         "log_id": literal_column(drawn),
         "thread_id": literal("thread-") + cast(n.c.n, String),

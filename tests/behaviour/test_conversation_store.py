@@ -164,7 +164,7 @@ async def test_of_two_concurrent_snapshots_one_is_stored_with_its_own_summary(
     ours: dict[str, Any] = {"messages": [Message.user("ours")] * 5, "summary": "ours"}
     theirs: dict[str, Any] = {"messages": [Message.user("theirs")] * 5, "summary": "theirs"}
 
-    for name in ("c", "d", "e"):
+    for name in (f"c{number}" for number in range(12)):
         given = [(ours, 1), (theirs, 2)] * 3
         await asyncio.gather(
             *(conversations.save(name, whole | {"summarized": n}) for whole, n in given)

@@ -283,7 +283,11 @@ class Conversation:
             await self._replace_messages(records, connection, clearing=self._summary.log)
         else:
             async with transaction_of(self.log.db, connection) as tx:
-                await self.log.hold(self.thread_id, tx)
+                if await self.log.hold(self.thread_id, tx) is None:
+                    # Several may make the log at once. Who then finds its own messages there has
+                    # written nothing, and would hold no lock.
+                    await self._replace_messages(records, tx)
+                    await self.log.hold(self.thread_id, tx)
                 read = await self._replace_messages(records, tx)
                 await self._summary.restore(rest, tx)
             if connection is None:

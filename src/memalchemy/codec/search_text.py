@@ -93,6 +93,7 @@ def _joined(texts: Iterable[str]) -> Iterator[str]:
 
 
 _TOGETHER = 4096
+"""Characters from which a text, or those gathered before it, are split by themselves."""
 
 
 def tokens(text: str) -> list[str]:

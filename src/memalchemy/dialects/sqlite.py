@@ -261,15 +261,17 @@ _ITEM_SCOPE = "'x' || lower(hex(store_items.tenant || char(31) || store_items.na
 
 _ITEM_IS_INDEXED = "(store_items.search_text IS NOT NULL OR store_items.field_terms IS NOT NULL)"
 
-# Each CJK character is a word: so a phrase of theirs, and no other is asked for, is in a text as it
-# is stored or not at all.
 _FEW_HITS = 200
 """Rows with a word up to which those of other scopes are read too, and then left out: the index
 skips them in as much time for each hit, because the word for a scope is in very many rows."""
 
 
 def _asked(index: str, scope: str, of_all: str = "''") -> str:
-    """Return the terms of a search, and what each matches in an index: in a scope, or in all."""
+    """Return the terms of a search, and what each matches in an index: in a scope, or in all.
+
+    *scope* and *of_all* are expressions of what else has to match, where a term has many hits and
+    where it has few.
+    """
     return f"""WITH given AS MATERIALIZED (
 SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
 SELECT count(*) FROM (SELECT 1 FROM {index}
@@ -282,6 +284,8 @@ SELECT query, phrase, few, CASE WHEN few THEN {of_all} ELSE {scope} || ' AND ' E
 
 def _log_rows(rowid: str, below: bool) -> str:
     """Return the joins from the index of logs to their rows, and the condition on these."""
+    # Each CJK character is a word: so a phrase of theirs, and no other is asked for, is in a text
+    # as it is stored or not at all.
     return (
         f"CROSS JOIN deltas ON deltas.rowid = {rowid} "
         "CROSS JOIN threads ON threads.log_id = deltas.log_id "

@@ -19,6 +19,7 @@ RELEASE = [
     "oracle",
     "lowest",
     "frameworks",
+    "crewai",
     "pythons",
     "bench-check",
 ]
@@ -34,6 +35,11 @@ WORKERS = 0 if YOURS else min(os.cpu_count() or 1, 4)
 # The driver's type checks are asked through private names of this version.
 ORACLE_DRIVER = "oracledb==26.1.0"
 NO_FRAMEWORKS = "--ignore=tests/integrations"
+CREWAI_TESTS = (
+    "tests/integrations/test_adapters.py",
+    "tests/integrations/test_frameworks_together.py",
+    "tests/integrations/crewai",
+)
 SHORT = ("--length", "short", NO_FRAMEWORKS)
 BEHAVIOUR = ("--length", "any", "tests/behaviour")
 
@@ -102,7 +108,22 @@ def oracle(session: nox.Session) -> None:
 def frameworks(session: nox.Session) -> None:
     """The adapters under their frameworks, and the frameworks' own tests upon them."""
     session.install(*nox.project.dependency_groups(nox.project.load_toml(), "frameworks"))
-    _tests(session, ".[all]", ORACLE_DRIVER, only=("tests/integrations",))
+    _tests(
+        session,
+        ".[all]",
+        ORACLE_DRIVER,
+        only=("tests/integrations", "--ignore=tests/integrations/crewai"),
+    )
+
+
+@nox.session(default=False)
+def crewai(session: nox.Session) -> None:
+    """The adapters under CrewAI, whose requirements exclude those of other frameworks."""
+    session.install(*nox.project.dependency_groups(nox.project.load_toml(), "crewai"))
+    session.install("mypy==2.4.1")
+    _tests(session, EXTRAS, only=CREWAI_TESTS)
+    if not session.posargs:
+        session.run("mypy", "-p", "memalchemy.integrations.crewai")
 
 
 @nox.session(venv_backend="none", default=False)

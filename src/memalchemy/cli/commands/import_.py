@@ -205,6 +205,12 @@ async def _import_langgraph(
         )
         done = "would be written" if dry_run else "written, read back and compared"
         ctx.terminal.print(f"what is new {done} in {seconds:.1f} s")
+        if report.classes:
+            names = ", ".join(f"{module}.{name}" for module, name in report.classes)
+            ctx.terminal.print_note(
+                f"the threads hold objects of {names}. They come back as dicts, unless you name "
+                f"their classes: MemalchemySaver(…, {report.allow_list()})"
+            )
     return REFUSED if report.problems else OK
 
 

@@ -7,7 +7,7 @@ run again, and a repeated one imports what is new.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -26,6 +26,8 @@ Kind = Literal["log", "thread", "item"]
 
 BATCH = 500
 """Entries that are written, and read back, together."""
+NO_LIMIT = 2**31 - 1
+"""The largest limit that every database takes."""
 
 _OF_CONFLICTS: dict[OnConflict, Status] = {
     "error": "conflict",
@@ -95,7 +97,28 @@ class Items:
     unreadable: int = 0
 
 
-Record = Log | Thread | Items
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Value that an adapter or a native class reads and writes as a whole, such as a fact.
+
+    Args:
+        read: returns what the target has in its place, ``None`` if nothing.
+        write: stores the value.
+        value: what *read* returns afterwards.
+        covers: returns whether what is there has the value and went on since, as a conversation
+            does that was continued. Without it, only an equal value is the same.
+    """
+
+    kind: Kind
+    label: str
+    value: Any
+    read: Callable[[Database], Awaitable[Any]]
+    write: Callable[[Database], Awaitable[Any]]
+    covers: Callable[[Any], bool] | None = None
+    unreadable: int = 0
+
+
+Record = Log | Thread | Items | Whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +187,8 @@ class Target:
                 return await self._write_log(record, outcome)
             if isinstance(record, Thread):
                 return await self._write_thread(record, outcome)
+            if isinstance(record, Whole):
+                return await self._write_whole(record, outcome)
             return await self._write_items(record, outcome)
         except (Conflict, ThreadDeleted):
             return replace(outcome, status="conflict", problem=_CHANGED)
@@ -236,7 +261,10 @@ class Target:
             differs = differs or found is False
             if found is None:
                 missing.append(one)
-        there = None if differs else len(given.checkpoints) - len(missing)
+        present = len(given.checkpoints) - len(missing)
+        stored = await checkpointer.list_checkpoints(thread_id, NO_LIMIT)
+        went_on = len(stored) > present  # with what is missing, there would be two newest ones
+        there = None if differs or (missing and went_on) else present
         status = self._status(there, len(given.checkpoints))
         outcome = replace(outcome, status=status)
         if status in ("skipped", "conflict"):
@@ -287,6 +315,22 @@ class Target:
                     raise _read_back(f"item {item.key!r} in {'/'.join(item.namespace)}")
         return replace(outcome, status=status, written=len(new), problem=problem)
 
+    async def _write_whole(self, given: Whole, outcome: Outcome) -> Outcome:
+        found = await given.read(self.db)
+        same = found is not None and (
+            _is_same(found, given.value) or (given.covers is not None and given.covers(found))
+        )
+        status = self._status(None if found is not None and not same else int(same), 1)
+        outcome = replace(outcome, status=status)
+        if status in ("skipped", "conflict"):
+            return replace(outcome, problem=_DIFFERENT)
+        if same or self.dry_run:
+            return replace(outcome, written=int(not same))
+        await given.write(self.db)
+        if not _is_same(await given.read(self.db), given.value):
+            raise _read_back(given.label)
+        return replace(outcome, written=1)
+
     def _status(self, there: int | None, total: int) -> Status:
         """Return what becomes of a record of which *there* parts exist; ``None``: others do."""
         if there is None:
@@ -297,6 +341,8 @@ class Target:
 
 
 def _kind_of(record: Record) -> Kind:
+    if isinstance(record, Whole):
+        return record.kind
     if isinstance(record, Log):
         return "log"
     return "thread" if isinstance(record, Thread) else "item"

@@ -54,8 +54,8 @@ def whole(text: str) -> Whole:
         "item",
         "a value",
         text,
-        lambda db: Store(db).get(("imported",), "w"),
-        lambda db: Store(db).put(("imported",), "w", text),
+        lambda db, _: Store(db).get(("imported",), "w"),
+        lambda db, _: Store(db).put(("imported",), "w", text),
     )
 
 
@@ -200,10 +200,10 @@ async def test_a_whole_value_is_compared_written_and_read_back(db: Database) -> 
 
 
 async def test_what_reads_back_as_something_else_is_corrupt(db: Database) -> None:
-    async def lossy(db: Database) -> None:
+    async def lossy(db: Database, _: str) -> None:
         await Store(db).put(("imported",), "w", "half")
 
-    record = Whole("item", "a value", "all", lambda db: Store(db).get(("imported",), "w"), lossy)
+    record = Whole("item", "a value", "all", lambda db, _: Store(db).get(("imported",), "w"), lossy)
     with pytest.raises(Corrupt, match="a value reads back as something else"):
         await Target(db).write(record)
 

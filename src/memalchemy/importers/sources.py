@@ -47,5 +47,13 @@ class Source:
         return importlib.import_module(self.module)
 
 
-SOURCES: dict[str, Source] = {}
+_READERS = "memalchemy.integrations._importers"
+
+SOURCES: dict[str, Source] = {
+    "lauren-ai": Source(f"{_READERS}.lauren_ai", "the SQLite file of lauren-ai's stores"),
+    "lazybridge": Source(f"{_READERS}.lazybridge", "the SQLite file of LazyBridge's Store"),
+    "llm-agents-from-scratch": Source(
+        f"{_READERS}.llm_agents_from_scratch", "the JSON lines of JSONMemoryStore"
+    ),
+}
 """All sources by name, without ``langgraph`` and ``openai-agents``, which have other options."""

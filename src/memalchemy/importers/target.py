@@ -102,7 +102,8 @@ class Whole:
     """Value that an adapter or a native class reads and writes as a whole, such as a fact.
 
     Args:
-        read: returns what the target has in its place, ``None`` if nothing.
+        read: returns what the target has in its place, ``None`` if nothing. It and *write* are
+            called with the database and with what is put before every thread id.
         write: stores the value.
         value: what *read* returns afterwards.
         covers: returns whether what is there has the value and went on since, as a conversation
@@ -112,8 +113,8 @@ class Whole:
     kind: Kind
     label: str
     value: Any
-    read: Callable[[Database], Awaitable[Any]]
-    write: Callable[[Database], Awaitable[Any]]
+    read: Callable[[Database, str], Awaitable[Any]]
+    write: Callable[[Database, str], Awaitable[Any]]
     covers: Callable[[Any], bool] | None = None
     unreadable: int = 0
 
@@ -316,7 +317,7 @@ class Target:
         return replace(outcome, status=status, written=len(new), problem=problem)
 
     async def _write_whole(self, given: Whole, outcome: Outcome) -> Outcome:
-        found = await given.read(self.db)
+        found = await given.read(self.db, self.prefix)
         same = found is not None and (
             _is_same(found, given.value) or (given.covers is not None and given.covers(found))
         )
@@ -326,8 +327,8 @@ class Target:
             return replace(outcome, problem=_DIFFERENT)
         if same or self.dry_run:
             return replace(outcome, written=int(not same))
-        await given.write(self.db)
-        if not _is_same(await given.read(self.db), given.value):
+        await given.write(self.db, self.prefix)
+        if not _is_same(await given.read(self.db, self.prefix), given.value):
             raise _read_back(given.label)
         return replace(outcome, written=1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -38,7 +39,12 @@ def thread(*texts: str) -> Thread:
         NewCheckpoint(f"c{at}", {"text": text}, LONG_AGO, f"c{at - 1}" if at else None, {"n": at})
         for at, text in enumerate(texts)
     ]
-    return Thread(("imported",), "t", made)
+    by_id = {one.checkpoint_id: one for one in made}
+
+    async def load(checkpoint_id: str) -> NewCheckpoint | None:
+        return by_id[checkpoint_id]
+
+    return Thread(("imported",), "t", [*by_id], load)
 
 
 def items(*texts: str) -> Items:
@@ -153,6 +159,18 @@ async def test_what_went_on_here_is_left_and_what_went_on_on_both_sides_is_a_con
     strict = Target(db)
     assert (await strict.write(log("a", "there"))).status == "conflict"
     assert (await strict.write(thread("a", "there"))).status == "conflict"
+
+
+async def test_checkpoints_that_cannot_be_read_are_left_out_and_counted(db: Database) -> None:
+    whole = thread("a", "b", "c")
+
+    async def load(checkpoint_id: str) -> NewCheckpoint | None:
+        return None if checkpoint_id == "c1" else await whole.load(checkpoint_id)
+
+    done = await Target(db).write(replace(whole, load=load))
+
+    assert (done.written, done.unreadable) == (2, 1)
+    assert await texts(db, "thread") == ["a", "c"]
 
 
 async def test_a_prefix_comes_before_thread_ids(db: Database) -> None:

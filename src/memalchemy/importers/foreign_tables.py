@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -79,13 +79,28 @@ class ForeignTables:
         counted = select(func.count()).select_from(self._table(name))
         return int((await self._snapshot.execute(counted)).scalar_one())
 
-    async def rows(self, name: str, *order: str, **values: Any) -> AsyncIterator[Row]:
-        """Yield the rows of a table in the order of columns: all, or those with *values*."""
+    def columns(self, name: str) -> list[str]:
+        """Return the columns of a table."""
+        return self._columns[name]
+
+    async def rows(
+        self,
+        name: str,
+        *order: str,
+        only: Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[Row]:
+        """Yield the rows of a table in the order of columns, with all columns or *only* some.
+
+        With *where*, they are those whose columns have these values.
+        """
         its = self._table(name)
-        query = select(its).order_by(*(its.c[one] for one in order))
-        for one, value in values.items():
+        query = select(*(its.c[one] for one in only or self._columns[name]))
+        for one, value in (where or {}).items():
             query = query.where(its.c[one] == value)
-        async with self._snapshot.stream(query) as streamed:
+        async with self._snapshot.stream(
+            query.order_by(*(its.c[one] for one in order))
+        ) as streamed:
             async for row in streamed.mappings():
                 yield {str(column): value for column, value in row.items()}
 

@@ -55,5 +55,9 @@ SOURCES: dict[str, Source] = {
     "llm-agents-from-scratch": Source(
         f"{_READERS}.llm_agents_from_scratch", "the JSON lines of JSONMemoryStore"
     ),
+    "locus": Source(
+        f"{_READERS}.locus",
+        "a directory, a SQLite file, or the URL of PostgreSQL, Redis, S3 or OpenSearch",
+    ),
 }
 """All sources by name, without ``langgraph`` and ``openai-agents``, which have other options."""

@@ -78,11 +78,18 @@ class NewCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """Checkpoints of a thread, oldest first. ``options`` are those of its `Checkpointer`."""
+    """Checkpoints of a thread, which are read one by one: together they may be large.
+
+    Args:
+        checkpoint_ids: their ids, oldest first.
+        load: reads the checkpoint of an id; ``None`` if it is not readable.
+        options: those of its `Checkpointer`.
+    """
 
     namespace: tuple[str, ...]
     thread_id: str
-    checkpoints: Sequence[NewCheckpoint]
+    checkpoint_ids: Sequence[str]
+    load: Callable[[str], Awaitable[NewCheckpoint | None]]
     options: Mapping[str, Any] = field(default_factory=dict)
     unreadable: int = 0
     label: str = ""
@@ -253,41 +260,40 @@ class Target:
 
     async def _write_thread(self, given: Thread, outcome: Outcome) -> Outcome:
         options = {"index_text": self.index_text, **given.options}
+        if not self.index_text:
+            options["index_text"] = False
         checkpointer = Checkpointer(self.db, namespace=given.namespace, **options)
         thread_id = self.prefix + given.thread_id
-        missing: list[NewCheckpoint] = []
+        stored = {*await checkpointer.list_checkpoints(thread_id, NO_LIMIT)}
+        there = [one for one in given.checkpoint_ids if one in stored]
         differs = False
-        for one in given.checkpoints:
-            found = await _is_there(checkpointer, thread_id, one)
-            differs = differs or found is False
-            if found is None:
-                missing.append(one)
-        present = len(given.checkpoints) - len(missing)
-        stored = await checkpointer.list_checkpoints(thread_id, NO_LIMIT)
-        went_on = len(stored) > present  # with what is missing, there would be two newest ones
-        there = None if differs or (missing and went_on) else present
-        status = self._status(there, len(given.checkpoints))
+        for checkpoint_id in there:
+            one = await given.load(checkpoint_id)
+            differs |= one is not None and not await _is_there(checkpointer, thread_id, one)
+        missing = len(there) < len(given.checkpoint_ids)
+        went_on = len(stored) > len(there)  # with what is missing, there would be two newest ones
+        status = self._status(
+            None if differs or (missing and went_on) else len(there), len(given.checkpoint_ids)
+        )
         outcome = replace(outcome, status=status)
         if status in ("skipped", "conflict"):
             return replace(outcome, problem=_DIFFERENT)
-        new = given.checkpoints if status == "replaced" else missing
-        outcome = replace(outcome, written=len(new))
-        if self.dry_run:
-            return outcome
         if status == "replaced":
-            await checkpointer.delete(thread_id, all_namespaces=False)
-        for one in new:
-            await checkpointer.save(
-                one.state,
-                thread_id,
-                one.checkpoint_id,
-                one.metadata,
-                lineage=one.parent_id,
-                occurred_at=one.occurred_at,
-            )
-            if not await _is_there(checkpointer, thread_id, one):
-                raise _read_back(f"checkpoint {one.checkpoint_id!r} of thread {thread_id!r}")
-        return outcome
+            if not self.dry_run:
+                await checkpointer.delete(thread_id, all_namespaces=False)
+            stored = set()
+        written = unreadable = 0
+        for checkpoint_id in given.checkpoint_ids:
+            if checkpoint_id in stored:
+                continue
+            one = await given.load(checkpoint_id)
+            if one is None:
+                unreadable += 1
+                continue
+            written += 1
+            if not self.dry_run:
+                await _save(checkpointer, thread_id, one)
+        return replace(outcome, written=written, unreadable=given.unreadable + unreadable)
 
     # --- Items -----------------------------------------------------------------------------------
 
@@ -363,12 +369,24 @@ def _count_there(entries: Sequence[Entry], given: Sequence[NewEntry]) -> int | N
     return min(len(entries), len(given)) if same else None
 
 
-async def _is_there(
-    checkpointer: Checkpointer, thread_id: str, given: NewCheckpoint
-) -> bool | None:
-    """Return whether a checkpoint is there as it was given; ``None`` if it is not there."""
+async def _save(checkpointer: Checkpointer, thread_id: str, given: NewCheckpoint) -> None:
+    """Save a checkpoint as the newest, and read it back."""
+    await checkpointer.save(
+        given.state,
+        thread_id,
+        given.checkpoint_id,
+        given.metadata,
+        lineage=given.parent_id,
+        occurred_at=given.occurred_at,
+    )
+    if not await _is_there(checkpointer, thread_id, given):
+        raise _read_back(f"checkpoint {given.checkpoint_id!r} of thread {thread_id!r}")
+
+
+async def _is_there(checkpointer: Checkpointer, thread_id: str, given: NewCheckpoint) -> bool:
+    """Return whether a checkpoint is there as it was given."""
     found = await checkpointer.snapshot(thread_id, given.checkpoint_id)
-    return None if found is None else _is_same(found.state, given.state)
+    return found is not None and _is_same(found.state, given.state)
 
 
 def _is_same_item(item: StoreItem, given: NewItem) -> bool:

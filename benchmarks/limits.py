@@ -8,21 +8,28 @@ interpreters, as CPU time, after the import.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import closing
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from statistics import median
 from typing import Any
+from uuid import UUID
 
+from benchmarks.by_hand import by_hand, connect
 from benchmarks.corpus import DIMENSIONS, vectors
 from benchmarks.filling import Item, settle
 from benchmarks.filling_logs import COMMON_WORD, fill_thread, fill_threads, state_of
 from benchmarks.footprint import fresh_python
-from benchmarks.measure import Finding, Seconds, Stopwatch, at_most
+from benchmarks.measure import Finding, Seconds, Stopwatch, at_most, with_floor
 from benchmarks.subjects.ours import Ours
 from benchmarks.subjects.stores import OurStore
 from benchmarks.workload import Message
+from memalchemy.keys import log_key
+from memalchemy.log.bulk_delete import MAX_ROWS
 
 CHECKPOINTS, KEPT = 100_000, 1_000
+PRUNED = CHECKPOINTS + 1 - KEPT
 THREADS = 1_000_000
 ITEMS, WITHIN = 10_000, 100
 """Items, and those of them that a range holds."""
@@ -46,6 +53,19 @@ first_of_all = asyncio.run(first(sys.argv[1] + "-1"))
 print(json.dumps([first_of_all, *(asyncio.run(first(f"{sys.argv[1]}-{n}")) for n in range(2, 7))]))
 """
 
+STATS = """
+    SELECT count(*), sum(raw_size), sum(stored_size),
+        (SELECT count(*) FROM deltas WHERE log_id = {0} AND base_seq IS NOT NULL)
+    FROM checkpoints WHERE log_id = {0}
+"""
+"""The sums of `get_storage_stats` by hand."""
+BY_METADATA = """
+    SELECT * FROM checkpoints
+    WHERE tenant = $1 AND meta <> '{}' AND meta @> $2::jsonb
+    ORDER BY created_at DESC, seq DESC LIMIT 100
+"""
+"""`query_by_metadata` by hand on PostgreSQL, with the same index."""
+
 
 async def measure(
     messages: list[Message], directory: Path, new_database: Callable[[], str], rounds: int
@@ -65,25 +85,41 @@ async def measure(
 
 
 def _finding(
-    name: str, times: Sequence[float], limit: float | None, *, unit: str = "ms"
+    name: str,
+    times: Sequence[float],
+    limit: float | None,
+    floors: Sequence[float] = (),
+    *,
+    unit: str = "ms",
 ) -> Finding:
     scale = 1000 if unit == "ms" else 1
     found = median(times) * scale
     cpus = [one.cpu * scale for one in times if isinstance(one, Seconds)]
     beside = f", CPU {median(cpus):,.2f} {unit}" if cpus else ""
     target = None if limit is None else at_most(limit)
-    return Finding("limits", name, found, unit, target, f"{found:,.2f} {unit}{beside}", "-")
+    finding = Finding("limits", name, found, unit, target, f"{found:,.2f} {unit}{beside}", "-")
+    return with_floor(finding, median(floors) * scale) if floors else finding
 
 
-async def _timed(call: Callable[[], Awaitable[Any]], rounds: int, calls: int) -> list[Seconds]:
-    """The times of a call, each a mean of some; the first ones, which prepare it, do not count."""
-    times = []
+async def _timed(
+    call: Callable[[], Awaitable[Any]],
+    rounds: int,
+    calls: int,
+    floor: Callable[[], Awaitable[Any]] | None = None,
+) -> tuple[list[Seconds], list[Seconds]]:
+    """The times of a call, each a mean of some, and those of its *floor*, in turns.
+
+    The first ones, which prepare it, do not count.
+    """
+    times: tuple[list[Seconds], list[Seconds]] = ([], [])
     for _ in range(1 + rounds):
-        watch = Stopwatch()
-        for _ in range(calls):
-            await call()
-        times.append(watch.per(calls))
-    return times[1:]
+        for one, found in zip((call, floor), times, strict=True):
+            if one is not None:
+                watch = Stopwatch()
+                for _ in range(calls):
+                    await one()
+                found.append(watch.per(calls))
+    return times[0][1:], times[1][1:]
 
 
 async def _first_calls(directory: Path, rounds: int) -> list[Finding]:
@@ -119,18 +155,49 @@ async def _long_thread(
     async def by_word() -> None:
         assert len(await here.search(COMMON_WORD)) == 10
 
-    yield _finding(
-        f"query_by_metadata among {thread}", await _timed(by_metadata, rounds, MANY), 0.3
-    )
-    yield _finding(f"get_storage_stats of {thread}", await _timed(stats, rounds, FEW), 5)
-    yield _finding(f"search for a word in half of {thread}", await _timed(by_word, rounds, FEW), 10)
+    key = log_key(ours.db.tenant, LONG, "/")
+    async with by_hand(where) as fetch:
+        sums = partial(fetch, STATS.format("?1"), key.bytes)
+        found = None
+        if isinstance(where, str):
+            sums = partial(fetch, STATS.format("$1"), key)
+            found = partial(fetch, BY_METADATA, ours.db.tenant, '{"ticket": "one"}')
+        for name, call, calls, limit, floor in (
+            ("query_by_metadata among", by_metadata, MANY, 0.3, found),
+            ("get_storage_stats of", stats, FEW, 5, sums),
+            ("search for a word in half of", by_word, FEW, 10, None),
+        ):
+            times, floors = await _timed(call, rounds, calls, floor)
+            yield _finding(f"{name} {thread}", times, limit, floors)
+    floors = [_pruned_by_hand(where, key)] if isinstance(where, Path) else []
     watch = Stopwatch()
     pruned = await here.prune(LONG, keep_last=KEPT)
     took = [watch.read()]
-    assert pruned == CHECKPOINTS + 1 - KEPT, f"{pruned:,} were deleted"
-    yield _finding(f"prune all but {KEPT:,} of {thread}", took, 3, unit="s")
+    assert pruned == PRUNED, f"{pruned:,} were deleted"
+    yield _finding(f"prune all but {KEPT:,} of {thread}", took, 3, floors, unit="s")
     assert await here.load(LONG) == state_of(messages, CHECKPOINTS)
     await ours.close()
+
+
+def _pruned_by_hand(file: Path, key: UUID) -> Seconds:
+    """Delete the same rows of a copy by their positions, as many in each transaction as ours."""
+    copy = file.with_suffix(".copy")
+    with closing(connect(file)) as source, closing(connect(copy)) as connection:
+        source.backup(connection)
+        watch = Stopwatch()
+        for high in range(PRUNED, 0, -MAX_ROWS):
+            connection.execute("BEGIN IMMEDIATE")
+            for table in ("checkpoints", "deltas"):
+                connection.execute(
+                    f"DELETE FROM {table} WHERE log_id = ? AND seq > ? AND seq <= ?",
+                    (key.bytes, high - MAX_ROWS, high),
+                )
+            connection.execute("COMMIT")
+        took = watch.read()
+        ((left,),) = connection.execute("SELECT count(*) FROM checkpoints").fetchall()
+    assert left == KEPT, f"{left:,} are left"
+    copy.unlink()
+    return took
 
 
 async def _many_threads(engine: str, where: Path | str, rounds: int) -> Finding:
@@ -141,7 +208,7 @@ async def _many_threads(engine: str, where: Path | str, rounds: int) -> Finding:
     async def listed() -> None:
         assert len(await ours.checkpointer.list_threads(10)) == 10
 
-    times = await _timed(listed, rounds, MANY)
+    times, _ = await _timed(listed, rounds, MANY)
     await ours.close()
     return _finding(f"list_threads(10) of {THREADS:,} threads, {engine}", times, 5)
 
@@ -171,12 +238,12 @@ async def _items(engine: str, where: Path | str, rounds: int) -> AsyncIterator[F
 
     yield _finding(
         f"filter by a range, {WITHIN} of {ITEMS:,} items, {engine}",
-        await _timed(in_range, rounds, MANY),
+        (await _timed(in_range, rounds, MANY))[0],
         15 if engine == "SQLite" else None,
     )
     yield _finding(
         f"search with mmr for {DIVERSE:,} of {EMBEDDED:,} items of {DIMENSIONS} numbers, {engine}",
-        await _timed(diverse, rounds, 1),
+        (await _timed(diverse, rounds, 1))[0],
         200,
     )
     await ours.close()

@@ -71,6 +71,12 @@ class _JsonStorage(Storage):
         spell = super().bind_processor(type_, dialect)
         return spell and (lambda value: NO_METADATA if is_no_metadata(value) else spell(value))
 
+    def result_processor(
+        self, type_: TypeEngine[Any], dialect: Dialect, coltype: object
+    ) -> Processor:
+        read = super().result_processor(type_, dialect, coltype)
+        return read and (lambda value: {} if value == NO_METADATA else read(value))
+
 
 NO_METADATA = "{}"
 """The JSON of no metadata, as the conditions of indexes and triggers spell it, too."""
@@ -299,6 +305,15 @@ def json_object(value: Any) -> Any:
 def vector_bytes(value: Any) -> bytes | None:
     """Return a vector as little-endian float32."""
     return None if value is None else vectors.to_bytes(value)
+
+
+def stored_vector_bytes(stored: Any) -> bytes:
+    """Return a vector that was read without conversion as little-endian float32."""
+    return (
+        bytes(stored)
+        if isinstance(stored, (bytes, memoryview))
+        else vectors.to_bytes(vector_floats(stored))
+    )
 
 
 def vector_floats(stored: Any) -> Any:

@@ -8,6 +8,7 @@ import re
 import sqlite3
 from collections import Counter
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,9 @@ async def test_imported_items_are_found_by_their_words_fields_and_vectors(db: Da
     assert await store.get_embedding(("n",), "0001") is None
 
 
-@pytest.mark.parametrize("read", [reads.read_items, vectors_of_items])
+@pytest.mark.parametrize(
+    "read", [reads.read_items, partial(vectors_of_items, as_stored=False)], ids=["items", "vectors"]
+)
 def test_sqlite_looks_listed_items_up_by_their_key(read: Any, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/plans.db"
     asyncio.run(_made(url))

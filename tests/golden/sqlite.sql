@@ -5787,9 +5787,23 @@ ORDER BY embeddings.namespace, embeddings.rowid
 LIMIT ?
 OFFSET ?
 
--- search._vector_statements.vectors_of_items()
+-- search._vector_statements.vectors_of_items(as_stored=False)
 SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- search._vector_statements.vectors_of_items(as_stored=True)
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector AS vector
 FROM embeddings
 WHERE embeddings.tenant = ?
 AND (embeddings.namespace, embeddings."key") IN (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memalchemy.codec.vectors import to_bytes
 from memalchemy.search import diversity
 from memalchemy.search.diversity import choose_diverse
 
@@ -46,9 +48,10 @@ def by_definition(
     share=st.integers(0, 8).map(lambda number: number / 8),
     limit=st.integers(0, 32),
     block=st.sampled_from([1, 2, 5, 64]),
+    at_once=st.sampled_from([1, 30, diversity.SERIAL_PRODUCT]),
 )
 def test_hits_are_chosen_in_the_order_of_the_definition_however_they_are_compared(
-    hits: list[tuple[int, list[float] | None]], share: float, limit: int, block: int
+    hits: list[tuple[int, list[float] | None]], share: float, limit: int, block: int, at_once: int
 ) -> None:
     scores = [score / 16 for score, _ in hits]
     vectors = [vector for _, vector in hits]
@@ -60,6 +63,7 @@ def test_hits_are_chosen_in_the_order_of_the_definition_however_they_are_compare
     }
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(diversity, "BLOCK", block)
+        patched.setattr(diversity, "SERIAL_PRODUCT", at_once)
         found = choose_diverse(named, directions, share, limit)
     assert found == by_definition(scores, vectors, share, limit)
 
@@ -71,7 +75,7 @@ def test_hits_that_cannot_be_the_next_are_not_compared(monkeypatch: pytest.Monke
     scores = [(("/n/", f"k{at}"), 1 - at / 2000) for at in range(2000)]
     directions = {place: vectors[at] for at, (place, _) in enumerate(scores)}
     compared = 0
-    multiply = np.vecdot
+    multiply = diversity._products
 
     def counted(*given: Any) -> Any:
         nonlocal compared
@@ -79,19 +83,24 @@ def test_hits_that_cannot_be_the_next_are_not_compared(monkeypatch: pytest.Monke
         compared += products.size
         return products
 
-    monkeypatch.setattr(np, "vecdot", counted)
+    monkeypatch.setattr(diversity, "_products", counted)
     assert len(choose_diverse(scores, directions, 0.8, 100)) == 100
     assert 0 < compared < 2000 * 100 / 4
 
 
-def test_the_direction_of_an_item_with_several_vectors_is_that_of_their_sum() -> None:
+@pytest.mark.parametrize("store", [to_bytes, str, list])
+def test_the_direction_of_an_item_with_several_vectors_is_that_of_their_sum(
+    store: Callable[[list[float]], Any],
+) -> None:
     vectors = {
         ("/n/", "one"): [[0.0, 3.0]],
         ("/n/", "two"): [[2.0, 0.0], [0.0, 5.0]],
         ("/n/", "zero"): [[0.0, 0.0, 0.0]],
         ("/n/", "of two sizes"): [[1.0, 0.0], [1.0, 0.0, 0.0]],
     }
-    found = diversity._directions(vectors)
+    found = diversity._directions(
+        {place: [store(vector) for vector in of] for place, of in vectors.items()}
+    )
     assert {key: vector.tolist() for (_, key), vector in found.items()} == {
         "one": [0.0, 1.0],
         "two": [np.float32(0.5**0.5)] * 2,

@@ -9,9 +9,9 @@ import weakref
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool, StaticPool
 
 STEPS_BETWEEN_CHECKS = 10_000
@@ -171,8 +171,21 @@ def _end(connection: sqlite3.Connection, cursors: Iterable[sqlite3.Cursor]) -> N
 def _nothing() -> None: ...
 
 
+def open_connection(connect: Callable[[], Any]) -> Connection:
+    """Return SQLAlchemy's connection, in autocommit mode, for a new one of the driver.
+
+    Its engine shares a dialect: `create_engine` makes one, and asks each new database about it.
+    """
+    template = _template_engine("AUTOCOMMIT")
+    pool = StaticPool(connect, dialect=template.dialect)
+    set_up = template.dialect.on_connect()
+    if set_up is not None:
+        event.listen(pool, "connect", lambda raw, _: set_up(raw))
+    return Engine(pool, template.dialect, template.url, hide_parameters=True).connect()
+
+
 def engine_for(connect: Callable[[], sqlite3.Connection]) -> Engine:
-    """Return an engine of one connection in autocommit mode."""
+    """Return an engine of one connection in autocommit mode, whose events are its own."""
     return create_engine(
         "sqlite://",
         creator=connect,
@@ -187,7 +200,7 @@ def connection_in_transaction(raw: Any) -> Connection:
 
     `create_engine` would begin with a ROLLBACK.
     """
-    template = _template_engine()
+    template = _template_engine(None)
     pool = StaticPool(lambda: raw, reset_on_return=None, dialect=template.dialect)
     engine = Engine(pool, template.dialect, template.url, hide_parameters=True)
     return engine.connect().execution_options(compiled_cache=_compiled)
@@ -198,7 +211,8 @@ _compiled: dict[Any, Any] = {}
 
 
 @cache
-def _template_engine() -> Engine:
-    engine = create_engine("sqlite://", poolclass=NullPool)
+def _template_engine(isolation_level: Literal["AUTOCOMMIT"] | None) -> Engine:
+    options = {} if isolation_level is None else {"isolation_level": isolation_level}
+    engine = create_engine("sqlite://", poolclass=NullPool, **options)
     with engine.connect():
         return engine  # its dialect has been initialised by a first connection

@@ -155,14 +155,18 @@ def live_items(dialect: Dialect) -> Executable | None:
     )
 
 
-@statement()
-def vectors_of_items(dialect: Dialect) -> Executable:
-    """The vectors of the items that ``p_keys`` lists, of one tenant and of every model."""
-    names = ("namespace", "key", "field", "model", "part", "vector")
+@statement(as_stored=(False, True))
+def vectors_of_items(dialect: Dialect, as_stored: bool) -> Executable:
+    """The vectors of the items that ``p_keys`` lists, of one tenant and of every model.
+
+    With *as_stored* a vector is what the driver returns; see `stored_vector_bytes`.
+    """
+    columns: list[Any] = [
+        EMBEDDINGS.c[name] for name in ("namespace", "key", "field", "model", "part")
+    ]
+    vector = _as_stored(EMBEDDINGS, "vector") if as_stored else [EMBEDDINGS.c.vector]
     tenant = EMBEDDINGS.c.tenant == _bound("k_tenant", EMBEDDINGS.c.tenant)
-    return select(*(EMBEDDINGS.c[name] for name in names)).where(
-        tenant, is_listed(dialect, EMBEDDINGS)
-    )
+    return select(*columns, *vector).where(tenant, is_listed(dialect, EMBEDDINGS))
 
 
 # --- Vectors compared by the database -------------------------------------------------------------

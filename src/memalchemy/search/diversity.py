@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from memalchemy.column_types import stored_vector_bytes
 from memalchemy.database import Database, HostConnection, off_loop
 from memalchemy.events import Event
 from memalchemy.log.scan import run_query
-from memalchemy.search._vector_cache import Floats
+from memalchemy.search._vector_cache import Floats, to_matrix
 from memalchemy.search._vector_statements import vectors_of_items
 from memalchemy.search.hybrid import Ranked
 from memalchemy.search.scope import Place, key_lists
@@ -24,6 +26,9 @@ MAX_DIVERSE = 1000
 """Hits that are chosen by MMR; further ones follow by their scores."""
 BLOCK = 64
 """Hits that are compared at once: their vectors fit into a processor's cache."""
+SERIAL_PRODUCT = 4 * 65_536
+"""Multiplications of a product of matrices up to which OpenBLAS uses one thread. With more, its
+threads wait for one another on a busy machine."""
 
 
 def pool_size(limit: int) -> int:
@@ -44,55 +49,54 @@ async def diversify(
 
     *share* is the weight of a hit's score against its difference from the others, 0 to 1.
     """
-    pool = found[: 4 * MAX_DIVERSE]
-    scores = [(one.place, one.score) for one in pool]
-    vectors = await _vectors(db, pool, model, connection, event)
-    numbers = sum(len(one) for of in vectors.values() for one in of)
+    scores = [(one.place, one.score) for one in found[: 4 * MAX_DIVERSE]]
+    places = [place for place, _ in scores]
+    vectors = await _stored_vectors(db, places, model, connection, event)
+    size = sum(len(one) for of in vectors.values() for one in of)
     chosen = min(limit, MAX_DIVERSE)
 
     def choose() -> list[int]:
         return choose_diverse(scores, _directions(vectors), share, chosen)
 
-    order = await off_loop(4 * numbers * chosen, choose)
+    order = await off_loop(size * chosen, choose)
     if limit > MAX_DIVERSE:
         taken = set(order)
         order += [at for at in range(len(found)) if at not in taken]
     return [found[at] for at in order[:limit]]
 
 
-async def _vectors(
+async def _stored_vectors(
     db: Database,
-    found: Sequence[Ranked],
+    places: Sequence[Place],
     model: str,
     connection: HostConnection | None,
     event: Event | None,
-) -> dict[Place, list[Sequence[float]]]:
-    """Return the vectors of each item."""
-    d = db.dialect
-    vectors: dict[Place, list[Sequence[float]]] = {}
-    for keys in key_lists(d, [one.place for one in found]):
+) -> dict[Place, list[Any]]:
+    """Return the vectors of each item as the driver returns them."""
+    statement = vectors_of_items(db.dialect, as_stored=True)
+    vectors: dict[Place, list[Any]] = {}
+    for keys in key_lists(db.dialect, places):
         binds = {"k_tenant": db.tenant} | keys
-        rows = await run_query(
-            db, vectors_of_items(d), binds, connection, event=event, replica_ok=True
-        )
+        rows = await run_query(db, statement, binds, connection, event=event, replica_ok=True)
         for row in rows:
             if row.model == model:
                 vectors.setdefault((row.namespace, row.key), []).append(row.vector)
     return vectors
 
 
-def _directions(vectors: Mapping[Place, Sequence[Sequence[float]]]) -> dict[Place, Floats]:
+def _directions(stored: Mapping[Place, Sequence[Any]]) -> dict[Place, Floats]:
     """Return the direction of each item as a unit vector; of several vectors that of their sum."""
     places: dict[tuple[int, int], list[Place]] = {}
+    vectors = {place: list(map(stored_vector_bytes, of)) for place, of in stored.items()}
     for place, of in vectors.items():
         if len(set(map(len, of))) == 1:
-            places.setdefault((len(of), len(of[0])), []).append(place)
+            places.setdefault((len(of), len(of[0]) // 4), []).append(place)
     found: dict[Place, Floats] = {}
     for (number, size), alike in places.items():
-        numbers = chain.from_iterable(chain.from_iterable(vectors[place] for place in alike))
-        rows = np.fromiter(numbers, dtype=np.float32, count=len(alike) * number * size)
-        sums = _units(rows.reshape(-1, size)).reshape(-1, number, size).sum(axis=1)
-        found.update(zip(alike, _units(sums), strict=True))
+        some = list(chain.from_iterable(vectors[place] for place in alike))
+        units = to_matrix(some, size, unit=True).reshape(-1, number, size)
+        directions = units[:, 0] if number == 1 else _units(units.sum(axis=1))
+        found.update(zip(alike, directions, strict=True))
     return found
 
 
@@ -112,20 +116,21 @@ def choose_diverse(
     blocks = _blocks([directions.get(place) for place, _ in scores])
     block_of = {at: block for block in blocks for at in block.rows.tolist()}
     similarity = np.zeros(len(scores))
-    chosen: dict[int, list[Floats]] = {block.vectors.shape[1]: [] for block in blocks}
+    limit = min(limit, len(scores))
+    chosen = {size: _Chosen(limit, size) for size in {block.vectors.shape[1] for block in blocks}}
     # A similarity can only grow, so that an outdated one makes a hit seem better than it is. Only
     # the blocks of hits that seem the best are brought up to date.
     marginal = worth - (1 - share) * similarity
     order: list[int] = []
-    for _ in range(min(limit, len(scores))):
+    for _ in range(limit):
         while True:
             best = int(np.argmax(marginal))
             block = block_of.get(best)
             if block is None:
                 break
             taken = chosen[block.vectors.shape[1]]
-            if block.compared == len(taken):
-                taken.append(directions[scores[best][0]])
+            if block.compared == taken.number:
+                taken.add(directions[scores[best][0]])
                 break
             rows = block.rows
             similarity[rows] = np.maximum(similarity[rows], block.similarity(taken))
@@ -133,6 +138,22 @@ def choose_diverse(
         order.append(best)
         worth[best] = marginal[best] = -np.inf
     return order
+
+
+class _Chosen:
+    """The directions of the hits that were chosen, of those that have one size."""
+
+    def __init__(self, limit: int, size: int) -> None:
+        self._all: Floats = np.empty((limit, size), dtype=np.float32)
+        self.number = 0
+
+    def add(self, direction: Floats) -> None:
+        self._all[self.number] = direction
+        self.number += 1
+
+    def since(self, number: int) -> Floats:
+        """Return the directions behind the first *number*."""
+        return self._all[number : self.number]
 
 
 @dataclass(slots=True)
@@ -143,14 +164,24 @@ class _Block:
     vectors: Floats
     compared: int = 0
 
-    def similarity(self, chosen: list[Floats]) -> Floats:
+    def similarity(self, chosen: _Chosen) -> Floats:
         """Return each hit's similarity to the most similar of those not compared with before."""
-        fresh = np.stack(chosen[self.compared :])
-        self.compared = len(chosen)
-        # Not a product of matrices, whose threads wait for one another on a busy machine.
-        products: Floats = np.vecdot(self.vectors[:, None, :], fresh[None, :, :])
-        found: Floats = (1 + products.max(axis=1)) / np.float32(2)
+        fresh = chosen.since(self.compared)
+        self.compared = chosen.number
+        at_once = max(1, SERIAL_PRODUCT // self.vectors.size)
+        parts = (fresh[start : start + at_once] for start in range(0, len(fresh), at_once))
+        highest = [_products(part, self.vectors).max(axis=0) for part in parts]
+        found: Floats = (1 + np.max(highest, axis=0)) / np.float32(2)
         return found
+
+
+def _products(some: Floats, others: Floats) -> Floats:
+    """Return the products of each of *some* vectors with each of *others*."""
+    if len(some) > 1:
+        return some @ others.T
+    # BLAS multiplies a matrix with a single vector in several threads much earlier.
+    products: Floats = np.vecdot(others, some[0])[None, :]
+    return products
 
 
 def _blocks(directions: Sequence[Floats | None]) -> list[_Block]:

@@ -355,7 +355,7 @@ async def _vectors_of(db: Database, page: list[StoreItem]) -> dict[Place, list[d
         rows: list[Any] = []
         for listed in key_lists(db.dialect, places):
             binds = {"k_tenant": db.tenant} | listed
-            rows += yield vectors_of_items(db.dialect), binds
+            rows += yield vectors_of_items(db.dialect, as_stored=False), binds
         return rows
 
     rows = await db.run(program, READ)

@@ -35,6 +35,7 @@ from memalchemy.database.sqlite_connections import (
     SQLiteConnection,
     TransactionConnection,
     engine_for,
+    open_connection,
 )
 from memalchemy.dialects.sqlite import prepare
 from memalchemy.errors import (
@@ -206,10 +207,10 @@ class SQLiteExecutor(Executor):
 
     def _connect_writer(self) -> Connection:
         connect = self._open_memory if self._path is None else self._open_file
-        return engine_for(connect).connect()
+        return open_connection(connect)
 
     def _connect_reader(self) -> Connection:
-        return engine_for(lambda: self._open_file(read_only=True)).connect()
+        return open_connection(lambda: self._open_file(read_only=True))
 
     def _open_memory(self) -> sqlite3.Connection:
         self._memory = sqlite3.connect(

@@ -8572,15 +8572,169 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
   best.seq DESC
 
 -- search.text.search_checkpoints(below=False, weighed=False, one=True, last_stored=False)
-WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+WITH sample AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
+      threads.active_at AS active_at
+    FROM threads
+    WHERE threads.tenant = $1::VARCHAR
+    AND threads.namespace = $2::VARCHAR
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+    AND threads.head_id IS NOT NULL
+    ORDER BY threads.active_at DESC
+    LIMIT (
+      SELECT 32)) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT 32)) AS last ON true
+  ORDER BY active.active_at DESC
+  LIMIT (
+    SELECT 32)), asked AS MATERIALIZED (
+  SELECT given.term AS term, to_tsquery('simple', given.term) AS query, btrim(given.term,
+      '''') AS word
+  FROM (
+    SELECT array_to_string(CAST($4::TEXT[] AS TEXT[]), '') AS term) AS given), common AS MATERIALIZED (
+  SELECT CASE
+  WHEN (numnode(asked.query) = 1
+    AND asked.query = CAST(asked.term AS TSQUERY)) THEN (
+    SELECT count(*) AS count_1
+    FROM sample
+    JOIN deltas ON deltas.log_id = sample.log_id
+    AND deltas.seq = sample.seq
+    WHERE strpos(lower(deltas.search_text), (
+        SELECT asked.word
+        FROM asked)) > 0) >= 9
+  ELSE false END AS yes
+  FROM asked), recent AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
+      threads.active_at AS active_at
+    FROM threads
+    WHERE threads.tenant = $1::VARCHAR
+    AND threads.namespace = $2::VARCHAR
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+    AND threads.head_id IS NOT NULL
+    ORDER BY threads.active_at DESC
+    LIMIT (
+      SELECT CASE
+      WHEN (
+        SELECT common.yes
+        FROM common) THEN CAST($5::INTEGER + $6::INTEGER AS INTEGER) * 3
+      ELSE 0 END AS anon_1)) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT CASE
+      WHEN (
+        SELECT common.yes
+        FROM common) THEN CAST($5::INTEGER + $6::INTEGER AS INTEGER) * 3
+      ELSE 0 END AS anon_1)) AS last ON true
+  ORDER BY active.active_at DESC
+  LIMIT (
+    SELECT CASE
+    WHEN (
+      SELECT common.yes
+      FROM common) THEN CAST($5::INTEGER + $6::INTEGER AS INTEGER) * 3
+    ELSE 0 END AS anon_1)), edge AS MATERIALIZED (
+  SELECT min(recent.active_at) AS active_at
+  FROM recent), beyond AS MATERIALIZED (
+  SELECT greatest((
+      SELECT threads.active_at + interval '1 second' AS anon_2
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      AND threads.namespace = $2::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+      AND threads.head_id IS NOT NULL
+      AND threads.active_at <= (
+        SELECT edge.active_at
+        FROM edge)
+      AND (threads.log_id NOT IN (
+          SELECT recent.log_id
+          FROM recent))
+      ORDER BY threads.active_at DESC
+      LIMIT 1), (
+      SELECT max(first.moment) AS max_1
+      FROM (
+        SELECT recent.log_id AS log_id, min(recent.seq) AS seq, min(recent.created_at) AS moment
+        FROM recent
+        WHERE recent.active_at = (
+          SELECT edge.active_at
+          FROM edge)
+        GROUP BY recent.log_id) AS first
+      WHERE EXISTS (
+        SELECT 1
+        FROM checkpoints
+        WHERE checkpoints.log_id = first.log_id
+        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment), newest AS MATERIALIZED (
+  SELECT certain.log_id AS log_id, certain.seq AS seq
+  FROM (
+    SELECT recent.log_id AS log_id, recent.thread_id AS thread_id, recent.namespace AS namespace,
+      recent.active_at AS active_at, recent.seq AS seq, recent.created_at AS created_at
+    FROM recent
+    JOIN beyond ON beyond.moment IS NULL
+    OR recent.created_at > beyond.moment
+    ORDER BY recent.created_at DESC, recent.thread_id DESC, recent.namespace DESC,
+      recent.seq DESC) AS certain
+  JOIN deltas ON deltas.log_id = certain.log_id
+  AND deltas.seq = certain.seq
+  WHERE strpos((' ' || deltas.search_text) || ' ', (
+      SELECT (' ' || asked.word) || ' ' AS anon_3
+      FROM asked)) > 0
+  OR strpos(lower(deltas.search_text), (
+      SELECT asked.word
+      FROM asked)) > 0
+  AND (to_tsvector('simple', deltas.search_text) @@ (
+      SELECT asked.query
+      FROM asked))
+  ORDER BY certain.created_at DESC, certain.thread_id DESC, certain.namespace DESC, certain.seq DESC
+  LIMIT (
+    SELECT CAST($5::INTEGER + $6::INTEGER AS INTEGER) AS anon_4)), are_page AS MATERIALIZED (
+  SELECT (
+    SELECT count(*) AS count_2
+    FROM newest) = CAST($5::INTEGER + $6::INTEGER AS INTEGER)
+  OR (
+    SELECT common.yes
+    FROM common)
+  AND (
+    SELECT beyond.moment
+    FROM beyond) IS NULL AS yes),
+hits AS (
+  SELECT newest.log_id AS log_id, newest.seq AS seq
+  FROM newest
+  WHERE (
+    SELECT are_page.yes
+    FROM are_page)
+  UNION ALL
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq
+  FROM deltas
   JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR),
+  WHERE NOT (
+    SELECT are_page.yes
+    FROM are_page)
+  AND deltas.search_text IS NOT NULL
+  AND (to_tsvector('simple', deltas.search_text) @@ (
+      SELECT asked.query
+      FROM asked))
+  AND deltas.tenant = $1::VARCHAR
+  AND threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
@@ -8592,7 +8746,7 @@ ranked AS (
   JOIN threads ON threads.log_id = ranked.log_id
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
   ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
     threads.namespace DESC, checkpoints.seq DESC
   LIMIT $5
@@ -8682,15 +8836,169 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
   best.seq DESC
 
 -- search.text.search_checkpoints(below=False, weighed=True, one=True, last_stored=False)
-WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+WITH sample AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
+      threads.active_at AS active_at
+    FROM threads
+    WHERE threads.tenant = $1::VARCHAR
+    AND threads.namespace = $2::VARCHAR
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+    AND threads.head_id IS NOT NULL
+    ORDER BY threads.active_at DESC
+    LIMIT (
+      SELECT 32)) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT 32)) AS last ON true
+  ORDER BY active.active_at DESC
+  LIMIT (
+    SELECT 32)), asked AS MATERIALIZED (
+  SELECT given.term AS term, to_tsquery('simple', given.term) AS query, btrim(given.term,
+      '''') AS word
+  FROM (
+    SELECT array_to_string(CAST($4::TEXT[] AS TEXT[]), '') AS term) AS given), common AS MATERIALIZED (
+  SELECT CASE
+  WHEN (numnode(asked.query) = 1
+    AND asked.query = CAST(asked.term AS TSQUERY)) THEN (
+    SELECT count(*) AS count_1
+    FROM sample
+    JOIN deltas ON deltas.log_id = sample.log_id
+    AND deltas.seq = sample.seq
+    WHERE strpos(lower(deltas.search_text), (
+        SELECT asked.word
+        FROM asked)) > 0) >= 9
+  ELSE false END AS yes
+  FROM asked), recent AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
+      threads.active_at AS active_at
+    FROM threads
+    WHERE threads.tenant = $1::VARCHAR
+    AND threads.namespace = $2::VARCHAR
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+    AND threads.head_id IS NOT NULL
+    ORDER BY threads.active_at DESC
+    LIMIT (
+      SELECT CASE
+      WHEN (
+        SELECT common.yes
+        FROM common) THEN CAST($5::INTEGER + $6::INTEGER AS INTEGER) * 3
+      ELSE 0 END AS anon_1)) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT CASE
+      WHEN (
+        SELECT common.yes
+        FROM common) THEN CAST($5::INTEGER + $6::INTEGER AS INTEGER) * 3
+      ELSE 0 END AS anon_1)) AS last ON true
+  ORDER BY active.active_at DESC
+  LIMIT (
+    SELECT CASE
+    WHEN (
+      SELECT common.yes
+      FROM common) THEN CAST($5::INTEGER + $6::INTEGER AS INTEGER) * 3
+    ELSE 0 END AS anon_1)), edge AS MATERIALIZED (
+  SELECT min(recent.active_at) AS active_at
+  FROM recent), beyond AS MATERIALIZED (
+  SELECT greatest((
+      SELECT threads.active_at + interval '1 second' AS anon_2
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      AND threads.namespace = $2::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+      AND threads.head_id IS NOT NULL
+      AND threads.active_at <= (
+        SELECT edge.active_at
+        FROM edge)
+      AND (threads.log_id NOT IN (
+          SELECT recent.log_id
+          FROM recent))
+      ORDER BY threads.active_at DESC
+      LIMIT 1), (
+      SELECT max(first.moment) AS max_1
+      FROM (
+        SELECT recent.log_id AS log_id, min(recent.seq) AS seq, min(recent.created_at) AS moment
+        FROM recent
+        WHERE recent.active_at = (
+          SELECT edge.active_at
+          FROM edge)
+        GROUP BY recent.log_id) AS first
+      WHERE EXISTS (
+        SELECT 1
+        FROM checkpoints
+        WHERE checkpoints.log_id = first.log_id
+        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment), newest AS MATERIALIZED (
+  SELECT certain.log_id AS log_id, certain.seq AS seq
+  FROM (
+    SELECT recent.log_id AS log_id, recent.thread_id AS thread_id, recent.namespace AS namespace,
+      recent.active_at AS active_at, recent.seq AS seq, recent.created_at AS created_at
+    FROM recent
+    JOIN beyond ON beyond.moment IS NULL
+    OR recent.created_at > beyond.moment
+    ORDER BY recent.created_at DESC, recent.thread_id DESC, recent.namespace DESC,
+      recent.seq DESC) AS certain
+  JOIN deltas ON deltas.log_id = certain.log_id
+  AND deltas.seq = certain.seq
+  WHERE strpos((' ' || deltas.search_text) || ' ', (
+      SELECT (' ' || asked.word) || ' ' AS anon_3
+      FROM asked)) > 0
+  OR strpos(lower(deltas.search_text), (
+      SELECT asked.word
+      FROM asked)) > 0
+  AND (to_tsvector('simple', deltas.search_text) @@ (
+      SELECT asked.query
+      FROM asked))
+  ORDER BY certain.created_at DESC, certain.thread_id DESC, certain.namespace DESC, certain.seq DESC
+  LIMIT (
+    SELECT CAST($5::INTEGER + $6::INTEGER AS INTEGER) AS anon_4)), are_page AS MATERIALIZED (
+  SELECT (
+    SELECT count(*) AS count_2
+    FROM newest) = CAST($5::INTEGER + $6::INTEGER AS INTEGER)
+  OR (
+    SELECT common.yes
+    FROM common)
+  AND (
+    SELECT beyond.moment
+    FROM beyond) IS NULL AS yes),
+hits AS (
+  SELECT newest.log_id AS log_id, newest.seq AS seq
+  FROM newest
+  WHERE (
+    SELECT are_page.yes
+    FROM are_page)
+  UNION ALL
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq
+  FROM deltas
   JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
-  AND threads.namespace = $3::VARCHAR),
+  WHERE NOT (
+    SELECT are_page.yes
+    FROM are_page)
+  AND deltas.search_text IS NOT NULL
+  AND (to_tsvector('simple', deltas.search_text) @@ (
+      SELECT asked.query
+      FROM asked))
+  AND deltas.tenant = $1::VARCHAR
+  AND threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
@@ -8702,7 +9010,7 @@ ranked AS (
   JOIN threads ON threads.log_id = ranked.log_id
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
   ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
     threads.namespace DESC, checkpoints.seq DESC
   LIMIT $5
@@ -8794,16 +9102,173 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
   best.seq DESC
 
 -- search.text.search_checkpoints(below=True, weighed=False, one=True, last_stored=False)
-WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+WITH sample AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
+      threads.active_at AS active_at
+    FROM threads
+    WHERE threads.tenant = $1::VARCHAR
+    AND threads.namespace >= $2::VARCHAR
+    AND threads.namespace < $3::VARCHAR
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+    AND threads.head_id IS NOT NULL
+    ORDER BY threads.active_at DESC
+    LIMIT (
+      SELECT 32)) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT 32)) AS last ON true
+  ORDER BY active.active_at DESC
+  LIMIT (
+    SELECT 32)), asked AS MATERIALIZED (
+  SELECT given.term AS term, to_tsquery('simple', given.term) AS query, btrim(given.term,
+      '''') AS word
+  FROM (
+    SELECT array_to_string(CAST($5::TEXT[] AS TEXT[]), '') AS term) AS given), common AS MATERIALIZED (
+  SELECT CASE
+  WHEN (numnode(asked.query) = 1
+    AND asked.query = CAST(asked.term AS TSQUERY)) THEN (
+    SELECT count(*) AS count_1
+    FROM sample
+    JOIN deltas ON deltas.log_id = sample.log_id
+    AND deltas.seq = sample.seq
+    WHERE strpos(lower(deltas.search_text), (
+        SELECT asked.word
+        FROM asked)) > 0) >= 9
+  ELSE false END AS yes
+  FROM asked), recent AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
+      threads.active_at AS active_at
+    FROM threads
+    WHERE threads.tenant = $1::VARCHAR
+    AND threads.namespace >= $2::VARCHAR
+    AND threads.namespace < $3::VARCHAR
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+    AND threads.head_id IS NOT NULL
+    ORDER BY threads.active_at DESC
+    LIMIT (
+      SELECT CASE
+      WHEN (
+        SELECT common.yes
+        FROM common) THEN CAST($6::INTEGER + $7::INTEGER AS INTEGER) * 3
+      ELSE 0 END AS anon_1)) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT CASE
+      WHEN (
+        SELECT common.yes
+        FROM common) THEN CAST($6::INTEGER + $7::INTEGER AS INTEGER) * 3
+      ELSE 0 END AS anon_1)) AS last ON true
+  ORDER BY active.active_at DESC
+  LIMIT (
+    SELECT CASE
+    WHEN (
+      SELECT common.yes
+      FROM common) THEN CAST($6::INTEGER + $7::INTEGER AS INTEGER) * 3
+    ELSE 0 END AS anon_1)), edge AS MATERIALIZED (
+  SELECT min(recent.active_at) AS active_at
+  FROM recent), beyond AS MATERIALIZED (
+  SELECT greatest((
+      SELECT threads.active_at + interval '1 second' AS anon_2
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      AND threads.namespace >= $2::VARCHAR
+      AND threads.namespace < $3::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+      AND threads.head_id IS NOT NULL
+      AND threads.active_at <= (
+        SELECT edge.active_at
+        FROM edge)
+      AND (threads.log_id NOT IN (
+          SELECT recent.log_id
+          FROM recent))
+      ORDER BY threads.active_at DESC
+      LIMIT 1), (
+      SELECT max(first.moment) AS max_1
+      FROM (
+        SELECT recent.log_id AS log_id, min(recent.seq) AS seq, min(recent.created_at) AS moment
+        FROM recent
+        WHERE recent.active_at = (
+          SELECT edge.active_at
+          FROM edge)
+        GROUP BY recent.log_id) AS first
+      WHERE EXISTS (
+        SELECT 1
+        FROM checkpoints
+        WHERE checkpoints.log_id = first.log_id
+        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment), newest AS MATERIALIZED (
+  SELECT certain.log_id AS log_id, certain.seq AS seq
+  FROM (
+    SELECT recent.log_id AS log_id, recent.thread_id AS thread_id, recent.namespace AS namespace,
+      recent.active_at AS active_at, recent.seq AS seq, recent.created_at AS created_at
+    FROM recent
+    JOIN beyond ON beyond.moment IS NULL
+    OR recent.created_at > beyond.moment
+    ORDER BY recent.created_at DESC, recent.thread_id DESC, recent.namespace DESC,
+      recent.seq DESC) AS certain
+  JOIN deltas ON deltas.log_id = certain.log_id
+  AND deltas.seq = certain.seq
+  WHERE strpos((' ' || deltas.search_text) || ' ', (
+      SELECT (' ' || asked.word) || ' ' AS anon_3
+      FROM asked)) > 0
+  OR strpos(lower(deltas.search_text), (
+      SELECT asked.word
+      FROM asked)) > 0
+  AND (to_tsvector('simple', deltas.search_text) @@ (
+      SELECT asked.query
+      FROM asked))
+  ORDER BY certain.created_at DESC, certain.thread_id DESC, certain.namespace DESC, certain.seq DESC
+  LIMIT (
+    SELECT CAST($6::INTEGER + $7::INTEGER AS INTEGER) AS anon_4)), are_page AS MATERIALIZED (
+  SELECT (
+    SELECT count(*) AS count_2
+    FROM newest) = CAST($6::INTEGER + $7::INTEGER AS INTEGER)
+  OR (
+    SELECT common.yes
+    FROM common)
+  AND (
+    SELECT beyond.moment
+    FROM beyond) IS NULL AS yes),
+hits AS (
+  SELECT newest.log_id AS log_id, newest.seq AS seq
+  FROM newest
+  WHERE (
+    SELECT are_page.yes
+    FROM are_page)
+  UNION ALL
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq
+  FROM deltas
   JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
-  AND threads.namespace >= $3::VARCHAR
-  AND threads.namespace < $4::VARCHAR),
+  WHERE NOT (
+    SELECT are_page.yes
+    FROM are_page)
+  AND deltas.search_text IS NOT NULL
+  AND (to_tsvector('simple', deltas.search_text) @@ (
+      SELECT asked.query
+      FROM asked))
+  AND deltas.tenant = $1::VARCHAR
+  AND threads.tenant = $1::VARCHAR
+  AND threads.namespace >= $2::VARCHAR
+  AND threads.namespace < $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
@@ -8815,7 +9280,7 @@ ranked AS (
   JOIN threads ON threads.log_id = ranked.log_id
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
   ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
     threads.namespace DESC, checkpoints.seq DESC
   LIMIT $6
@@ -8906,16 +9371,173 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
   best.seq DESC
 
 -- search.text.search_checkpoints(below=True, weighed=True, one=True, last_stored=False)
-WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+WITH sample AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
+      threads.active_at AS active_at
+    FROM threads
+    WHERE threads.tenant = $1::VARCHAR
+    AND threads.namespace >= $2::VARCHAR
+    AND threads.namespace < $3::VARCHAR
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+    AND threads.head_id IS NOT NULL
+    ORDER BY threads.active_at DESC
+    LIMIT (
+      SELECT 32)) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT 32)) AS last ON true
+  ORDER BY active.active_at DESC
+  LIMIT (
+    SELECT 32)), asked AS MATERIALIZED (
+  SELECT given.term AS term, to_tsquery('simple', given.term) AS query, btrim(given.term,
+      '''') AS word
+  FROM (
+    SELECT array_to_string(CAST($5::TEXT[] AS TEXT[]), '') AS term) AS given), common AS MATERIALIZED (
+  SELECT CASE
+  WHEN (numnode(asked.query) = 1
+    AND asked.query = CAST(asked.term AS TSQUERY)) THEN (
+    SELECT count(*) AS count_1
+    FROM sample
+    JOIN deltas ON deltas.log_id = sample.log_id
+    AND deltas.seq = sample.seq
+    WHERE strpos(lower(deltas.search_text), (
+        SELECT asked.word
+        FROM asked)) > 0) >= 9
+  ELSE false END AS yes
+  FROM asked), recent AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
+      threads.active_at AS active_at
+    FROM threads
+    WHERE threads.tenant = $1::VARCHAR
+    AND threads.namespace >= $2::VARCHAR
+    AND threads.namespace < $3::VARCHAR
+    AND threads.deleted_at IS NULL
+    AND (threads.expires_at IS NULL
+      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+    AND threads.head_id IS NOT NULL
+    ORDER BY threads.active_at DESC
+    LIMIT (
+      SELECT CASE
+      WHEN (
+        SELECT common.yes
+        FROM common) THEN CAST($6::INTEGER + $7::INTEGER AS INTEGER) * 3
+      ELSE 0 END AS anon_1)) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT CASE
+      WHEN (
+        SELECT common.yes
+        FROM common) THEN CAST($6::INTEGER + $7::INTEGER AS INTEGER) * 3
+      ELSE 0 END AS anon_1)) AS last ON true
+  ORDER BY active.active_at DESC
+  LIMIT (
+    SELECT CASE
+    WHEN (
+      SELECT common.yes
+      FROM common) THEN CAST($6::INTEGER + $7::INTEGER AS INTEGER) * 3
+    ELSE 0 END AS anon_1)), edge AS MATERIALIZED (
+  SELECT min(recent.active_at) AS active_at
+  FROM recent), beyond AS MATERIALIZED (
+  SELECT greatest((
+      SELECT threads.active_at + interval '1 second' AS anon_2
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      AND threads.namespace >= $2::VARCHAR
+      AND threads.namespace < $3::VARCHAR
+      AND threads.deleted_at IS NULL
+      AND (threads.expires_at IS NULL
+        OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+      AND threads.head_id IS NOT NULL
+      AND threads.active_at <= (
+        SELECT edge.active_at
+        FROM edge)
+      AND (threads.log_id NOT IN (
+          SELECT recent.log_id
+          FROM recent))
+      ORDER BY threads.active_at DESC
+      LIMIT 1), (
+      SELECT max(first.moment) AS max_1
+      FROM (
+        SELECT recent.log_id AS log_id, min(recent.seq) AS seq, min(recent.created_at) AS moment
+        FROM recent
+        WHERE recent.active_at = (
+          SELECT edge.active_at
+          FROM edge)
+        GROUP BY recent.log_id) AS first
+      WHERE EXISTS (
+        SELECT 1
+        FROM checkpoints
+        WHERE checkpoints.log_id = first.log_id
+        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment), newest AS MATERIALIZED (
+  SELECT certain.log_id AS log_id, certain.seq AS seq
+  FROM (
+    SELECT recent.log_id AS log_id, recent.thread_id AS thread_id, recent.namespace AS namespace,
+      recent.active_at AS active_at, recent.seq AS seq, recent.created_at AS created_at
+    FROM recent
+    JOIN beyond ON beyond.moment IS NULL
+    OR recent.created_at > beyond.moment
+    ORDER BY recent.created_at DESC, recent.thread_id DESC, recent.namespace DESC,
+      recent.seq DESC) AS certain
+  JOIN deltas ON deltas.log_id = certain.log_id
+  AND deltas.seq = certain.seq
+  WHERE strpos((' ' || deltas.search_text) || ' ', (
+      SELECT (' ' || asked.word) || ' ' AS anon_3
+      FROM asked)) > 0
+  OR strpos(lower(deltas.search_text), (
+      SELECT asked.word
+      FROM asked)) > 0
+  AND (to_tsvector('simple', deltas.search_text) @@ (
+      SELECT asked.query
+      FROM asked))
+  ORDER BY certain.created_at DESC, certain.thread_id DESC, certain.namespace DESC, certain.seq DESC
+  LIMIT (
+    SELECT CAST($6::INTEGER + $7::INTEGER AS INTEGER) AS anon_4)), are_page AS MATERIALIZED (
+  SELECT (
+    SELECT count(*) AS count_2
+    FROM newest) = CAST($6::INTEGER + $7::INTEGER AS INTEGER)
+  OR (
+    SELECT common.yes
+    FROM common)
+  AND (
+    SELECT beyond.moment
+    FROM beyond) IS NULL AS yes),
+hits AS (
+  SELECT newest.log_id AS log_id, newest.seq AS seq
+  FROM newest
+  WHERE (
+    SELECT are_page.yes
+    FROM are_page)
+  UNION ALL
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq
+  FROM deltas
   JOIN threads ON threads.log_id = deltas.log_id
-  WHERE deltas.search_text IS NOT NULL
-  AND deltas.tenant = $2::VARCHAR
-  AND threads.tenant = $2::VARCHAR
-  AND threads.namespace >= $3::VARCHAR
-  AND threads.namespace < $4::VARCHAR),
+  WHERE NOT (
+    SELECT are_page.yes
+    FROM are_page)
+  AND deltas.search_text IS NOT NULL
+  AND (to_tsvector('simple', deltas.search_text) @@ (
+      SELECT asked.query
+      FROM asked))
+  AND deltas.tenant = $1::VARCHAR
+  AND threads.tenant = $1::VARCHAR
+  AND threads.namespace >= $2::VARCHAR
+  AND threads.namespace < $3::VARCHAR),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
@@ -8927,7 +9549,7 @@ ranked AS (
   JOIN threads ON threads.log_id = ranked.log_id
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
-    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
   ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
     threads.namespace DESC, checkpoints.seq DESC
   LIMIT $6

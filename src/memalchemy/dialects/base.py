@@ -256,6 +256,14 @@ class TextIndexes:
         """
         raise NotImplementedError
 
+    def newest_hits(self, below: bool, is_live: ColumnElement[bool]) -> FromClause:
+        """Return `log_hits` of one term, or of these only what a page of the newest consists of.
+
+        The page has ``p_limit`` checkpoints after ``p_offset``, by ``created_at``, thread id,
+        namespace and position, all descending. *is_live* is the condition on their threads.
+        """
+        return self.log_hits(below)
+
     def last_stored(self, below: bool) -> FromClause:
         """Return `log_hits` of one term, of the ``p_window`` rows with it that were stored last."""
         raise NotImplementedError

@@ -96,6 +96,7 @@ from memalchemy.dialects.base import (
     vector_index_name,
 )
 from memalchemy.dialects.namespace_range import in_namespace
+from memalchemy.dialects.postgresql_newest import newest_with_word
 from memalchemy.dialects.urls import (
     Target,
     display,
@@ -379,6 +380,20 @@ class PostgreSQLTextIndexes(TextIndexes):
             .where(in_namespace(threads, below))
             .cte("hits")
         )
+
+    def newest_hits(self, below: bool, is_live: ColumnElement[bool]) -> FromClause:
+        deltas, threads = DeltaRow.__table__, ThreadRow.__table__
+        newest = newest_with_word(in_namespace(threads, below), is_live)
+        are_page = _subquery(newest.are_page.c.yes)
+        by_index = (
+            select(deltas.c.log_id, deltas.c.seq)
+            .join(threads, threads.c.log_id == deltas.c.log_id)
+            .where(~are_page, deltas.c.search_text.is_not(None))
+            .where(_text_vector(deltas).bool_op("@@")(_subquery(newest.term.c.query)))
+            .where(deltas.c.tenant == bindparam("k_tenant", type_=deltas.c.tenant.type))
+            .where(in_namespace(threads, below))
+        )
+        return select(*newest.rows.c).where(are_page).union_all(by_index).cte("hits")
 
     def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
         given = cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text))

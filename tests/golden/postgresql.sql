@@ -740,14 +740,22 @@ SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS 
   coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, CASE
 WHEN (count(*) = 0) THEN 0
 WHEN ((
-    SELECT count(*) AS count_2
+    SELECT threads.next_seq
+    FROM threads
+    WHERE threads.log_id = $3::UUID) - 1 = count(*)) THEN count(*) - (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = $3::UUID
+  AND deltas.base_seq IS NOT NULL)
+WHEN ((
+    SELECT count(*) AS count_3
     FROM deltas
     WHERE deltas.log_id = $3::UUID) - (
-    SELECT count(*) AS count_3
+    SELECT count(*) AS count_4
     FROM deltas
     WHERE deltas.log_id = $3::UUID
     AND deltas.entry_key IS NOT NULL) = count(*)) THEN count(*) - (
-  SELECT count(*) AS count_4
+  SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = $3::UUID
   AND deltas.base_seq IS NOT NULL)

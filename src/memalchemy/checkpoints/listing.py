@@ -164,7 +164,8 @@ def measure_log(dialect: Dialect) -> Executable:
     """Select the number and sizes of a log's checkpoints.
 
     Where each state is a checkpoint's, indexes tell how many are whole: states without a base. They
-    know all rows, those with a key (writes), and those with a base.
+    know all rows, those with a key (writes), and those with a base. Where every position that the
+    log has given is a checkpoint's, the rows need not be counted.
     """
     state_of = and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq)
 
@@ -177,12 +178,14 @@ def measure_log(dialect: Dialect) -> Executable:
     states = count(DELTAS) - count(DELTAS, DELTAS.c.entry_key.is_not(None))
     based = count(DELTAS, DELTAS.c.base_seq.is_not(None))
     is_live = select(constant("1")).where(of_log(THREADS), live()).exists()
+    positions = select(THREADS.c.next_seq).where(of_log(THREADS)).scalar_subquery() - constant("1")
     return select(
         checkpoints,
         func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0),
         func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0),
         case(
             (checkpoints == constant("0"), constant("0")),
+            (positions == checkpoints, checkpoints - based),
             (states == checkpoints, checkpoints - based),
             else_=whole,
         ),

@@ -272,6 +272,8 @@ async def test_the_newest_steps_with_a_word_are_found_wherever_they_lie(
 
     for limit in (1, few_candidates, 3 * few_candidates, 99):
         assert await _steps(db, "needle", limit) == newest[:limit]
+        below = await Checkpointer(db).search("needle", limit, below=True)
+        assert [(hit["thread_id"], hit["metadata"]["n"]) for hit in below] == newest[:limit]
 
 
 @pytest.mark.parametrize("query", ["1e5abc", "abc", "İstanbul", "straße", "naïve", "дом", "東京"])

@@ -155,6 +155,22 @@ def test_a_word_of_any_namespace_is_found_through_the_text_index_however_often_o
 
 
 @MODES
+@pytest.mark.parametrize("below", [True, False])
+def test_the_newest_steps_are_read_through_indexes(
+    planner: Planner, below: bool, mode: str
+) -> None:
+    statement = search_checkpoints(
+        planner.memalchemy, below=below, weighed=True, one=True, last_stored=True
+    )
+
+    plan = planner.plan(statement, mode, terms=["'said'"], k_beyond="0", p_offset=0)
+
+    assert plan.scanned <= {"threads"}
+    assert {"pk_checkpoints", "pk_deltas"} <= plan.indexes
+    assert "ix_deltas_search_text" not in plan.indexes
+
+
+@MODES
 def test_the_writes_of_what_is_pruned_are_found_by_their_keys(planner: Planner, mode: str) -> None:
     keys = f'[["{LOG.key}", "deep-1000", "w/deep-1000/", "w/deep-10000"]]'
 

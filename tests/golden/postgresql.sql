@@ -8580,22 +8580,59 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
   best.seq DESC
 
 -- search.text.search_checkpoints(below=False, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $5
+  OFFSET $6::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=False, weighed=False, one=True, last_stored=True)
 WITH sample AS MATERIALIZED (
   SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
     active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
   FROM (
-    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
-      threads.active_at AS active_at
-    FROM threads
-    WHERE threads.tenant = $1::VARCHAR
-    AND threads.namespace = $2::VARCHAR
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-    AND threads.head_id IS NOT NULL
-    ORDER BY threads.active_at DESC
-    LIMIT (
-      SELECT 32)) AS active
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      AND threads.namespace >= $2::VARCHAR
+      AND threads.namespace <= $2::VARCHAR
+      ORDER BY threads.namespace DESC, threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace = $2::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
   JOIN LATERAL (
     SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
     FROM checkpoints
@@ -8603,7 +8640,7 @@ WITH sample AS MATERIALIZED (
     ORDER BY checkpoints.seq DESC
     LIMIT (
       SELECT 32)) AS last ON true
-  ORDER BY active.active_at DESC
+  ORDER BY active.namespace DESC, active.active_at DESC
   LIMIT (
     SELECT 32)), asked AS MATERIALIZED (
   SELECT given.term AS term, to_tsquery('simple', given.term) AS query, btrim(given.term,
@@ -8615,32 +8652,36 @@ WITH sample AS MATERIALIZED (
     AND asked.query = CAST(asked.term AS TSQUERY)) THEN (
     SELECT count(*) AS count_1
     FROM sample
-    JOIN deltas ON deltas.log_id = sample.log_id
-    AND deltas.seq = sample.seq
-    WHERE strpos(lower(deltas.search_text), (
-        SELECT asked.word
-        FROM asked)) > 0) >= 9
+    WHERE (
+      SELECT strpos(lower(deltas.search_text), (
+          SELECT asked.word
+          FROM asked)) > 0 AS anon_2
+      FROM deltas
+      WHERE deltas.log_id = sample.log_id
+      AND deltas.seq = sample.seq)) >= 9
   ELSE false END AS yes
   FROM asked), recent AS MATERIALIZED (
   SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
     active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
   FROM (
-    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
-      threads.active_at AS active_at
-    FROM threads
-    WHERE threads.tenant = $1::VARCHAR
-    AND threads.namespace = $2::VARCHAR
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-    AND threads.head_id IS NOT NULL
-    ORDER BY threads.active_at DESC
-    LIMIT (
-      SELECT CASE
-      WHEN (
-        SELECT common.yes
-        FROM common) THEN CAST($5::INTEGER + $6::INTEGER AS INTEGER) * 3
-      ELSE 0 END AS anon_1)) AS active
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      AND threads.namespace >= $2::VARCHAR
+      AND threads.namespace <= $2::VARCHAR
+      ORDER BY threads.namespace DESC, threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace = $2::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
   JOIN LATERAL (
     SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
     FROM checkpoints
@@ -8652,7 +8693,7 @@ WITH sample AS MATERIALIZED (
         SELECT common.yes
         FROM common) THEN CAST($5::INTEGER + $6::INTEGER AS INTEGER) * 3
       ELSE 0 END AS anon_1)) AS last ON true
-  ORDER BY active.active_at DESC
+  ORDER BY active.namespace DESC, active.active_at DESC
   LIMIT (
     SELECT CASE
     WHEN (
@@ -8661,24 +8702,46 @@ WITH sample AS MATERIALIZED (
     ELSE 0 END AS anon_1)), edge AS MATERIALIZED (
   SELECT min(recent.active_at) AS active_at
   FROM recent), beyond AS MATERIALIZED (
-  SELECT greatest((
-      SELECT threads.active_at + interval '1 second' AS anon_2
-      FROM threads
-      WHERE threads.tenant = $1::VARCHAR
-      AND threads.namespace = $2::VARCHAR
-      AND threads.deleted_at IS NULL
-      AND (threads.expires_at IS NULL
-        OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-      AND threads.head_id IS NOT NULL
-      AND threads.active_at <= (
-        SELECT edge.active_at
-        FROM edge)
-      AND (threads.log_id NOT IN (
-          SELECT recent.log_id
-          FROM recent))
-      ORDER BY threads.active_at DESC
-      LIMIT 1), (
-      SELECT max(first.moment) AS max_1
+  SELECT greatest(greatest((
+        SELECT max(active.active_at) AS max_1
+        FROM (
+          SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+            last_active.namespace AS namespace, last_active.active_at AS active_at
+          FROM (
+            SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+              threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+              threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+            FROM threads
+            WHERE threads.tenant = $1::VARCHAR
+            AND threads.namespace >= $2::VARCHAR
+            AND threads.namespace <= $2::VARCHAR
+            ORDER BY threads.namespace DESC, threads.active_at DESC
+            LIMIT 2000) AS last_active
+          WHERE last_active.tenant = $1::VARCHAR
+          AND last_active.namespace = $2::VARCHAR
+          AND last_active.deleted_at IS NULL
+          AND (last_active.expires_at IS NULL
+            OR last_active.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+          AND last_active.head_id IS NOT NULL) AS active
+        WHERE active.active_at <= (
+          SELECT edge.active_at
+          FROM edge)
+        AND (active.log_id NOT IN (
+            SELECT recent.log_id
+            FROM recent))), (
+        SELECT end_of_all.active_at
+        FROM (
+          SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+            threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+            threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+          FROM threads
+          WHERE threads.tenant = $1::VARCHAR
+          AND threads.namespace >= $2::VARCHAR
+          AND threads.namespace <= $2::VARCHAR
+          ORDER BY threads.namespace DESC, threads.active_at DESC
+          LIMIT 1
+          OFFSET 1999) AS end_of_all)) + interval '1 second', (
+      SELECT max(first.moment) AS max_2
       FROM (
         SELECT recent.log_id AS log_id, min(recent.seq) AS seq, min(recent.created_at) AS moment
         FROM recent
@@ -8690,7 +8753,10 @@ WITH sample AS MATERIALIZED (
         SELECT 1
         FROM checkpoints
         WHERE checkpoints.log_id = first.log_id
-        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment), newest AS MATERIALIZED (
+        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment
+  WHERE (
+    SELECT common.yes
+    FROM common)), newest AS MATERIALIZED (
   SELECT certain.log_id AS log_id, certain.seq AS seq
   FROM (
     SELECT recent.log_id AS log_id, recent.thread_id AS thread_id, recent.namespace AS namespace,
@@ -8700,21 +8766,26 @@ WITH sample AS MATERIALIZED (
     OR recent.created_at > beyond.moment
     ORDER BY recent.created_at DESC, recent.thread_id DESC, recent.namespace DESC,
       recent.seq DESC) AS certain
-  JOIN deltas ON deltas.log_id = certain.log_id
-  AND deltas.seq = certain.seq
-  WHERE strpos((' ' || deltas.search_text) || ' ', (
-      SELECT (' ' || asked.word) || ' ' AS anon_3
-      FROM asked)) > 0
-  OR strpos(lower(deltas.search_text), (
-      SELECT asked.word
-      FROM asked)) > 0
-  AND (to_tsvector('simple', deltas.search_text) @@ (
-      SELECT asked.query
-      FROM asked))
+  WHERE (
+    SELECT strpos((' ' || deltas.search_text) || ' ', (
+        SELECT (' ' || asked.word) || ' ' AS anon_4
+        FROM asked)) > 0
+    OR strpos(lower(deltas.search_text), (
+        SELECT asked.word
+        FROM asked)) > 0
+    AND (to_tsvector('simple', deltas.search_text) @@ (
+        SELECT asked.query
+        FROM asked)) AS anon_3
+    FROM deltas
+    WHERE deltas.log_id = certain.log_id
+    AND deltas.seq = certain.seq)
   ORDER BY certain.created_at DESC, certain.thread_id DESC, certain.namespace DESC, certain.seq DESC
   LIMIT (
-    SELECT CAST($5::INTEGER + $6::INTEGER AS INTEGER) AS anon_4)), are_page AS MATERIALIZED (
-  SELECT (
+    SELECT CAST($5::INTEGER + $6::INTEGER AS INTEGER) AS anon_5)),
+hits AS (
+  SELECT newest.log_id AS log_id, newest.seq AS seq
+  FROM newest
+  WHERE (
     SELECT count(*) AS count_2
     FROM newest) = CAST($5::INTEGER + $6::INTEGER AS INTEGER)
   OR (
@@ -8722,27 +8793,7 @@ WITH sample AS MATERIALIZED (
     FROM common)
   AND (
     SELECT beyond.moment
-    FROM beyond) IS NULL AS yes),
-hits AS (
-  SELECT newest.log_id AS log_id, newest.seq AS seq
-  FROM newest
-  WHERE (
-    SELECT are_page.yes
-    FROM are_page)
-  UNION ALL
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq
-  FROM deltas
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE NOT (
-    SELECT are_page.yes
-    FROM are_page)
-  AND deltas.search_text IS NOT NULL
-  AND (to_tsvector('simple', deltas.search_text) @@ (
-      SELECT asked.query
-      FROM asked))
-  AND deltas.tenant = $1::VARCHAR
-  AND threads.tenant = $1::VARCHAR
-  AND threads.namespace = $2::VARCHAR),
+    FROM beyond) IS NULL),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
@@ -8759,7 +8810,8 @@ ranked AS (
     threads.namespace DESC, checkpoints.seq DESC
   LIMIT $5
   OFFSET $6::INTEGER)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score,
+  1 AS are_newest
 FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
@@ -8844,22 +8896,76 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
   best.seq DESC
 
 -- search.text.search_checkpoints(below=False, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $5
+  OFFSET $6::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=False, weighed=True, one=True, last_stored=True)
 WITH sample AS MATERIALIZED (
   SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
     active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
   FROM (
-    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
-      threads.active_at AS active_at
-    FROM threads
-    WHERE threads.tenant = $1::VARCHAR
-    AND threads.namespace = $2::VARCHAR
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-    AND threads.head_id IS NOT NULL
-    ORDER BY threads.active_at DESC
-    LIMIT (
-      SELECT 32)) AS active
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      AND threads.namespace >= $2::VARCHAR
+      AND threads.namespace <= $2::VARCHAR
+      ORDER BY threads.namespace DESC, threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace = $2::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
   JOIN LATERAL (
     SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
     FROM checkpoints
@@ -8867,7 +8973,7 @@ WITH sample AS MATERIALIZED (
     ORDER BY checkpoints.seq DESC
     LIMIT (
       SELECT 32)) AS last ON true
-  ORDER BY active.active_at DESC
+  ORDER BY active.namespace DESC, active.active_at DESC
   LIMIT (
     SELECT 32)), asked AS MATERIALIZED (
   SELECT given.term AS term, to_tsquery('simple', given.term) AS query, btrim(given.term,
@@ -8879,32 +8985,36 @@ WITH sample AS MATERIALIZED (
     AND asked.query = CAST(asked.term AS TSQUERY)) THEN (
     SELECT count(*) AS count_1
     FROM sample
-    JOIN deltas ON deltas.log_id = sample.log_id
-    AND deltas.seq = sample.seq
-    WHERE strpos(lower(deltas.search_text), (
-        SELECT asked.word
-        FROM asked)) > 0) >= 9
+    WHERE (
+      SELECT strpos(lower(deltas.search_text), (
+          SELECT asked.word
+          FROM asked)) > 0 AS anon_2
+      FROM deltas
+      WHERE deltas.log_id = sample.log_id
+      AND deltas.seq = sample.seq)) >= 9
   ELSE false END AS yes
   FROM asked), recent AS MATERIALIZED (
   SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
     active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
   FROM (
-    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
-      threads.active_at AS active_at
-    FROM threads
-    WHERE threads.tenant = $1::VARCHAR
-    AND threads.namespace = $2::VARCHAR
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-    AND threads.head_id IS NOT NULL
-    ORDER BY threads.active_at DESC
-    LIMIT (
-      SELECT CASE
-      WHEN (
-        SELECT common.yes
-        FROM common) THEN CAST($5::INTEGER + $6::INTEGER AS INTEGER) * 3
-      ELSE 0 END AS anon_1)) AS active
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      AND threads.namespace >= $2::VARCHAR
+      AND threads.namespace <= $2::VARCHAR
+      ORDER BY threads.namespace DESC, threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace = $2::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
   JOIN LATERAL (
     SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
     FROM checkpoints
@@ -8916,7 +9026,7 @@ WITH sample AS MATERIALIZED (
         SELECT common.yes
         FROM common) THEN CAST($5::INTEGER + $6::INTEGER AS INTEGER) * 3
       ELSE 0 END AS anon_1)) AS last ON true
-  ORDER BY active.active_at DESC
+  ORDER BY active.namespace DESC, active.active_at DESC
   LIMIT (
     SELECT CASE
     WHEN (
@@ -8925,24 +9035,46 @@ WITH sample AS MATERIALIZED (
     ELSE 0 END AS anon_1)), edge AS MATERIALIZED (
   SELECT min(recent.active_at) AS active_at
   FROM recent), beyond AS MATERIALIZED (
-  SELECT greatest((
-      SELECT threads.active_at + interval '1 second' AS anon_2
-      FROM threads
-      WHERE threads.tenant = $1::VARCHAR
-      AND threads.namespace = $2::VARCHAR
-      AND threads.deleted_at IS NULL
-      AND (threads.expires_at IS NULL
-        OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-      AND threads.head_id IS NOT NULL
-      AND threads.active_at <= (
-        SELECT edge.active_at
-        FROM edge)
-      AND (threads.log_id NOT IN (
-          SELECT recent.log_id
-          FROM recent))
-      ORDER BY threads.active_at DESC
-      LIMIT 1), (
-      SELECT max(first.moment) AS max_1
+  SELECT greatest(greatest((
+        SELECT max(active.active_at) AS max_1
+        FROM (
+          SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+            last_active.namespace AS namespace, last_active.active_at AS active_at
+          FROM (
+            SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+              threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+              threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+            FROM threads
+            WHERE threads.tenant = $1::VARCHAR
+            AND threads.namespace >= $2::VARCHAR
+            AND threads.namespace <= $2::VARCHAR
+            ORDER BY threads.namespace DESC, threads.active_at DESC
+            LIMIT 2000) AS last_active
+          WHERE last_active.tenant = $1::VARCHAR
+          AND last_active.namespace = $2::VARCHAR
+          AND last_active.deleted_at IS NULL
+          AND (last_active.expires_at IS NULL
+            OR last_active.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+          AND last_active.head_id IS NOT NULL) AS active
+        WHERE active.active_at <= (
+          SELECT edge.active_at
+          FROM edge)
+        AND (active.log_id NOT IN (
+            SELECT recent.log_id
+            FROM recent))), (
+        SELECT end_of_all.active_at
+        FROM (
+          SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+            threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+            threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+          FROM threads
+          WHERE threads.tenant = $1::VARCHAR
+          AND threads.namespace >= $2::VARCHAR
+          AND threads.namespace <= $2::VARCHAR
+          ORDER BY threads.namespace DESC, threads.active_at DESC
+          LIMIT 1
+          OFFSET 1999) AS end_of_all)) + interval '1 second', (
+      SELECT max(first.moment) AS max_2
       FROM (
         SELECT recent.log_id AS log_id, min(recent.seq) AS seq, min(recent.created_at) AS moment
         FROM recent
@@ -8954,7 +9086,10 @@ WITH sample AS MATERIALIZED (
         SELECT 1
         FROM checkpoints
         WHERE checkpoints.log_id = first.log_id
-        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment), newest AS MATERIALIZED (
+        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment
+  WHERE (
+    SELECT common.yes
+    FROM common)), newest AS MATERIALIZED (
   SELECT certain.log_id AS log_id, certain.seq AS seq
   FROM (
     SELECT recent.log_id AS log_id, recent.thread_id AS thread_id, recent.namespace AS namespace,
@@ -8964,21 +9099,26 @@ WITH sample AS MATERIALIZED (
     OR recent.created_at > beyond.moment
     ORDER BY recent.created_at DESC, recent.thread_id DESC, recent.namespace DESC,
       recent.seq DESC) AS certain
-  JOIN deltas ON deltas.log_id = certain.log_id
-  AND deltas.seq = certain.seq
-  WHERE strpos((' ' || deltas.search_text) || ' ', (
-      SELECT (' ' || asked.word) || ' ' AS anon_3
-      FROM asked)) > 0
-  OR strpos(lower(deltas.search_text), (
-      SELECT asked.word
-      FROM asked)) > 0
-  AND (to_tsvector('simple', deltas.search_text) @@ (
-      SELECT asked.query
-      FROM asked))
+  WHERE (
+    SELECT strpos((' ' || deltas.search_text) || ' ', (
+        SELECT (' ' || asked.word) || ' ' AS anon_4
+        FROM asked)) > 0
+    OR strpos(lower(deltas.search_text), (
+        SELECT asked.word
+        FROM asked)) > 0
+    AND (to_tsvector('simple', deltas.search_text) @@ (
+        SELECT asked.query
+        FROM asked)) AS anon_3
+    FROM deltas
+    WHERE deltas.log_id = certain.log_id
+    AND deltas.seq = certain.seq)
   ORDER BY certain.created_at DESC, certain.thread_id DESC, certain.namespace DESC, certain.seq DESC
   LIMIT (
-    SELECT CAST($5::INTEGER + $6::INTEGER AS INTEGER) AS anon_4)), are_page AS MATERIALIZED (
-  SELECT (
+    SELECT CAST($5::INTEGER + $6::INTEGER AS INTEGER) AS anon_5)),
+hits AS (
+  SELECT newest.log_id AS log_id, newest.seq AS seq
+  FROM newest
+  WHERE (
     SELECT count(*) AS count_2
     FROM newest) = CAST($5::INTEGER + $6::INTEGER AS INTEGER)
   OR (
@@ -8986,27 +9126,7 @@ WITH sample AS MATERIALIZED (
     FROM common)
   AND (
     SELECT beyond.moment
-    FROM beyond) IS NULL AS yes),
-hits AS (
-  SELECT newest.log_id AS log_id, newest.seq AS seq
-  FROM newest
-  WHERE (
-    SELECT are_page.yes
-    FROM are_page)
-  UNION ALL
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq
-  FROM deltas
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE NOT (
-    SELECT are_page.yes
-    FROM are_page)
-  AND deltas.search_text IS NOT NULL
-  AND (to_tsvector('simple', deltas.search_text) @@ (
-      SELECT asked.query
-      FROM asked))
-  AND deltas.tenant = $1::VARCHAR
-  AND threads.tenant = $1::VARCHAR
-  AND threads.namespace = $2::VARCHAR),
+    FROM beyond) IS NULL),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
@@ -9035,7 +9155,7 @@ WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
-WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, 1 AS are_newest
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -9110,23 +9230,59 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
   best.seq DESC
 
 -- search.text.search_checkpoints(below=True, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=False, one=True, last_stored=True)
 WITH sample AS MATERIALIZED (
   SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
     active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
   FROM (
-    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
-      threads.active_at AS active_at
-    FROM threads
-    WHERE threads.tenant = $1::VARCHAR
-    AND threads.namespace >= $2::VARCHAR
-    AND threads.namespace < $3::VARCHAR
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-    AND threads.head_id IS NOT NULL
-    ORDER BY threads.active_at DESC
-    LIMIT (
-      SELECT 32)) AS active
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      ORDER BY threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace >= $2::VARCHAR
+    AND last_active.namespace < $3::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
   JOIN LATERAL (
     SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
     FROM checkpoints
@@ -9146,33 +9302,35 @@ WITH sample AS MATERIALIZED (
     AND asked.query = CAST(asked.term AS TSQUERY)) THEN (
     SELECT count(*) AS count_1
     FROM sample
-    JOIN deltas ON deltas.log_id = sample.log_id
-    AND deltas.seq = sample.seq
-    WHERE strpos(lower(deltas.search_text), (
-        SELECT asked.word
-        FROM asked)) > 0) >= 9
+    WHERE (
+      SELECT strpos(lower(deltas.search_text), (
+          SELECT asked.word
+          FROM asked)) > 0 AS anon_2
+      FROM deltas
+      WHERE deltas.log_id = sample.log_id
+      AND deltas.seq = sample.seq)) >= 9
   ELSE false END AS yes
   FROM asked), recent AS MATERIALIZED (
   SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
     active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
   FROM (
-    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
-      threads.active_at AS active_at
-    FROM threads
-    WHERE threads.tenant = $1::VARCHAR
-    AND threads.namespace >= $2::VARCHAR
-    AND threads.namespace < $3::VARCHAR
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-    AND threads.head_id IS NOT NULL
-    ORDER BY threads.active_at DESC
-    LIMIT (
-      SELECT CASE
-      WHEN (
-        SELECT common.yes
-        FROM common) THEN CAST($6::INTEGER + $7::INTEGER AS INTEGER) * 3
-      ELSE 0 END AS anon_1)) AS active
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      ORDER BY threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace >= $2::VARCHAR
+    AND last_active.namespace < $3::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
   JOIN LATERAL (
     SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
     FROM checkpoints
@@ -9193,25 +9351,43 @@ WITH sample AS MATERIALIZED (
     ELSE 0 END AS anon_1)), edge AS MATERIALIZED (
   SELECT min(recent.active_at) AS active_at
   FROM recent), beyond AS MATERIALIZED (
-  SELECT greatest((
-      SELECT threads.active_at + interval '1 second' AS anon_2
-      FROM threads
-      WHERE threads.tenant = $1::VARCHAR
-      AND threads.namespace >= $2::VARCHAR
-      AND threads.namespace < $3::VARCHAR
-      AND threads.deleted_at IS NULL
-      AND (threads.expires_at IS NULL
-        OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-      AND threads.head_id IS NOT NULL
-      AND threads.active_at <= (
-        SELECT edge.active_at
-        FROM edge)
-      AND (threads.log_id NOT IN (
-          SELECT recent.log_id
-          FROM recent))
-      ORDER BY threads.active_at DESC
-      LIMIT 1), (
-      SELECT max(first.moment) AS max_1
+  SELECT greatest(greatest((
+        SELECT max(active.active_at) AS max_1
+        FROM (
+          SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+            last_active.namespace AS namespace, last_active.active_at AS active_at
+          FROM (
+            SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+              threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+              threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+            FROM threads
+            WHERE threads.tenant = $1::VARCHAR
+            ORDER BY threads.active_at DESC
+            LIMIT 2000) AS last_active
+          WHERE last_active.tenant = $1::VARCHAR
+          AND last_active.namespace >= $2::VARCHAR
+          AND last_active.namespace < $3::VARCHAR
+          AND last_active.deleted_at IS NULL
+          AND (last_active.expires_at IS NULL
+            OR last_active.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+          AND last_active.head_id IS NOT NULL) AS active
+        WHERE active.active_at <= (
+          SELECT edge.active_at
+          FROM edge)
+        AND (active.log_id NOT IN (
+            SELECT recent.log_id
+            FROM recent))), (
+        SELECT end_of_all.active_at
+        FROM (
+          SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+            threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+            threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+          FROM threads
+          WHERE threads.tenant = $1::VARCHAR
+          ORDER BY threads.active_at DESC
+          LIMIT 1
+          OFFSET 1999) AS end_of_all)) + interval '1 second', (
+      SELECT max(first.moment) AS max_2
       FROM (
         SELECT recent.log_id AS log_id, min(recent.seq) AS seq, min(recent.created_at) AS moment
         FROM recent
@@ -9223,7 +9399,10 @@ WITH sample AS MATERIALIZED (
         SELECT 1
         FROM checkpoints
         WHERE checkpoints.log_id = first.log_id
-        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment), newest AS MATERIALIZED (
+        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment
+  WHERE (
+    SELECT common.yes
+    FROM common)), newest AS MATERIALIZED (
   SELECT certain.log_id AS log_id, certain.seq AS seq
   FROM (
     SELECT recent.log_id AS log_id, recent.thread_id AS thread_id, recent.namespace AS namespace,
@@ -9233,21 +9412,26 @@ WITH sample AS MATERIALIZED (
     OR recent.created_at > beyond.moment
     ORDER BY recent.created_at DESC, recent.thread_id DESC, recent.namespace DESC,
       recent.seq DESC) AS certain
-  JOIN deltas ON deltas.log_id = certain.log_id
-  AND deltas.seq = certain.seq
-  WHERE strpos((' ' || deltas.search_text) || ' ', (
-      SELECT (' ' || asked.word) || ' ' AS anon_3
-      FROM asked)) > 0
-  OR strpos(lower(deltas.search_text), (
-      SELECT asked.word
-      FROM asked)) > 0
-  AND (to_tsvector('simple', deltas.search_text) @@ (
-      SELECT asked.query
-      FROM asked))
+  WHERE (
+    SELECT strpos((' ' || deltas.search_text) || ' ', (
+        SELECT (' ' || asked.word) || ' ' AS anon_4
+        FROM asked)) > 0
+    OR strpos(lower(deltas.search_text), (
+        SELECT asked.word
+        FROM asked)) > 0
+    AND (to_tsvector('simple', deltas.search_text) @@ (
+        SELECT asked.query
+        FROM asked)) AS anon_3
+    FROM deltas
+    WHERE deltas.log_id = certain.log_id
+    AND deltas.seq = certain.seq)
   ORDER BY certain.created_at DESC, certain.thread_id DESC, certain.namespace DESC, certain.seq DESC
   LIMIT (
-    SELECT CAST($6::INTEGER + $7::INTEGER AS INTEGER) AS anon_4)), are_page AS MATERIALIZED (
-  SELECT (
+    SELECT CAST($6::INTEGER + $7::INTEGER AS INTEGER) AS anon_5)),
+hits AS (
+  SELECT newest.log_id AS log_id, newest.seq AS seq
+  FROM newest
+  WHERE (
     SELECT count(*) AS count_2
     FROM newest) = CAST($6::INTEGER + $7::INTEGER AS INTEGER)
   OR (
@@ -9255,28 +9439,7 @@ WITH sample AS MATERIALIZED (
     FROM common)
   AND (
     SELECT beyond.moment
-    FROM beyond) IS NULL AS yes),
-hits AS (
-  SELECT newest.log_id AS log_id, newest.seq AS seq
-  FROM newest
-  WHERE (
-    SELECT are_page.yes
-    FROM are_page)
-  UNION ALL
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq
-  FROM deltas
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE NOT (
-    SELECT are_page.yes
-    FROM are_page)
-  AND deltas.search_text IS NOT NULL
-  AND (to_tsvector('simple', deltas.search_text) @@ (
-      SELECT asked.query
-      FROM asked))
-  AND deltas.tenant = $1::VARCHAR
-  AND threads.tenant = $1::VARCHAR
-  AND threads.namespace >= $2::VARCHAR
-  AND threads.namespace < $3::VARCHAR),
+    FROM beyond) IS NULL),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
@@ -9293,7 +9456,8 @@ ranked AS (
     threads.namespace DESC, checkpoints.seq DESC
   LIMIT $6
   OFFSET $7::INTEGER)
-SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score,
+  1 AS are_newest
 FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
@@ -9379,23 +9543,76 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
   best.seq DESC
 
 -- search.text.search_checkpoints(below=True, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=True, one=True, last_stored=True)
 WITH sample AS MATERIALIZED (
   SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
     active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
   FROM (
-    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
-      threads.active_at AS active_at
-    FROM threads
-    WHERE threads.tenant = $1::VARCHAR
-    AND threads.namespace >= $2::VARCHAR
-    AND threads.namespace < $3::VARCHAR
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-    AND threads.head_id IS NOT NULL
-    ORDER BY threads.active_at DESC
-    LIMIT (
-      SELECT 32)) AS active
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      ORDER BY threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace >= $2::VARCHAR
+    AND last_active.namespace < $3::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
   JOIN LATERAL (
     SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
     FROM checkpoints
@@ -9415,33 +9632,35 @@ WITH sample AS MATERIALIZED (
     AND asked.query = CAST(asked.term AS TSQUERY)) THEN (
     SELECT count(*) AS count_1
     FROM sample
-    JOIN deltas ON deltas.log_id = sample.log_id
-    AND deltas.seq = sample.seq
-    WHERE strpos(lower(deltas.search_text), (
-        SELECT asked.word
-        FROM asked)) > 0) >= 9
+    WHERE (
+      SELECT strpos(lower(deltas.search_text), (
+          SELECT asked.word
+          FROM asked)) > 0 AS anon_2
+      FROM deltas
+      WHERE deltas.log_id = sample.log_id
+      AND deltas.seq = sample.seq)) >= 9
   ELSE false END AS yes
   FROM asked), recent AS MATERIALIZED (
   SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
     active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
   FROM (
-    SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace,
-      threads.active_at AS active_at
-    FROM threads
-    WHERE threads.tenant = $1::VARCHAR
-    AND threads.namespace >= $2::VARCHAR
-    AND threads.namespace < $3::VARCHAR
-    AND threads.deleted_at IS NULL
-    AND (threads.expires_at IS NULL
-      OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-    AND threads.head_id IS NOT NULL
-    ORDER BY threads.active_at DESC
-    LIMIT (
-      SELECT CASE
-      WHEN (
-        SELECT common.yes
-        FROM common) THEN CAST($6::INTEGER + $7::INTEGER AS INTEGER) * 3
-      ELSE 0 END AS anon_1)) AS active
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      ORDER BY threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace >= $2::VARCHAR
+    AND last_active.namespace < $3::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
   JOIN LATERAL (
     SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
     FROM checkpoints
@@ -9462,25 +9681,43 @@ WITH sample AS MATERIALIZED (
     ELSE 0 END AS anon_1)), edge AS MATERIALIZED (
   SELECT min(recent.active_at) AS active_at
   FROM recent), beyond AS MATERIALIZED (
-  SELECT greatest((
-      SELECT threads.active_at + interval '1 second' AS anon_2
-      FROM threads
-      WHERE threads.tenant = $1::VARCHAR
-      AND threads.namespace >= $2::VARCHAR
-      AND threads.namespace < $3::VARCHAR
-      AND threads.deleted_at IS NULL
-      AND (threads.expires_at IS NULL
-        OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-      AND threads.head_id IS NOT NULL
-      AND threads.active_at <= (
-        SELECT edge.active_at
-        FROM edge)
-      AND (threads.log_id NOT IN (
-          SELECT recent.log_id
-          FROM recent))
-      ORDER BY threads.active_at DESC
-      LIMIT 1), (
-      SELECT max(first.moment) AS max_1
+  SELECT greatest(greatest((
+        SELECT max(active.active_at) AS max_1
+        FROM (
+          SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+            last_active.namespace AS namespace, last_active.active_at AS active_at
+          FROM (
+            SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+              threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+              threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+            FROM threads
+            WHERE threads.tenant = $1::VARCHAR
+            ORDER BY threads.active_at DESC
+            LIMIT 2000) AS last_active
+          WHERE last_active.tenant = $1::VARCHAR
+          AND last_active.namespace >= $2::VARCHAR
+          AND last_active.namespace < $3::VARCHAR
+          AND last_active.deleted_at IS NULL
+          AND (last_active.expires_at IS NULL
+            OR last_active.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+          AND last_active.head_id IS NOT NULL) AS active
+        WHERE active.active_at <= (
+          SELECT edge.active_at
+          FROM edge)
+        AND (active.log_id NOT IN (
+            SELECT recent.log_id
+            FROM recent))), (
+        SELECT end_of_all.active_at
+        FROM (
+          SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+            threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+            threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+          FROM threads
+          WHERE threads.tenant = $1::VARCHAR
+          ORDER BY threads.active_at DESC
+          LIMIT 1
+          OFFSET 1999) AS end_of_all)) + interval '1 second', (
+      SELECT max(first.moment) AS max_2
       FROM (
         SELECT recent.log_id AS log_id, min(recent.seq) AS seq, min(recent.created_at) AS moment
         FROM recent
@@ -9492,7 +9729,10 @@ WITH sample AS MATERIALIZED (
         SELECT 1
         FROM checkpoints
         WHERE checkpoints.log_id = first.log_id
-        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment), newest AS MATERIALIZED (
+        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment
+  WHERE (
+    SELECT common.yes
+    FROM common)), newest AS MATERIALIZED (
   SELECT certain.log_id AS log_id, certain.seq AS seq
   FROM (
     SELECT recent.log_id AS log_id, recent.thread_id AS thread_id, recent.namespace AS namespace,
@@ -9502,21 +9742,26 @@ WITH sample AS MATERIALIZED (
     OR recent.created_at > beyond.moment
     ORDER BY recent.created_at DESC, recent.thread_id DESC, recent.namespace DESC,
       recent.seq DESC) AS certain
-  JOIN deltas ON deltas.log_id = certain.log_id
-  AND deltas.seq = certain.seq
-  WHERE strpos((' ' || deltas.search_text) || ' ', (
-      SELECT (' ' || asked.word) || ' ' AS anon_3
-      FROM asked)) > 0
-  OR strpos(lower(deltas.search_text), (
-      SELECT asked.word
-      FROM asked)) > 0
-  AND (to_tsvector('simple', deltas.search_text) @@ (
-      SELECT asked.query
-      FROM asked))
+  WHERE (
+    SELECT strpos((' ' || deltas.search_text) || ' ', (
+        SELECT (' ' || asked.word) || ' ' AS anon_4
+        FROM asked)) > 0
+    OR strpos(lower(deltas.search_text), (
+        SELECT asked.word
+        FROM asked)) > 0
+    AND (to_tsvector('simple', deltas.search_text) @@ (
+        SELECT asked.query
+        FROM asked)) AS anon_3
+    FROM deltas
+    WHERE deltas.log_id = certain.log_id
+    AND deltas.seq = certain.seq)
   ORDER BY certain.created_at DESC, certain.thread_id DESC, certain.namespace DESC, certain.seq DESC
   LIMIT (
-    SELECT CAST($6::INTEGER + $7::INTEGER AS INTEGER) AS anon_4)), are_page AS MATERIALIZED (
-  SELECT (
+    SELECT CAST($6::INTEGER + $7::INTEGER AS INTEGER) AS anon_5)),
+hits AS (
+  SELECT newest.log_id AS log_id, newest.seq AS seq
+  FROM newest
+  WHERE (
     SELECT count(*) AS count_2
     FROM newest) = CAST($6::INTEGER + $7::INTEGER AS INTEGER)
   OR (
@@ -9524,28 +9769,7 @@ WITH sample AS MATERIALIZED (
     FROM common)
   AND (
     SELECT beyond.moment
-    FROM beyond) IS NULL AS yes),
-hits AS (
-  SELECT newest.log_id AS log_id, newest.seq AS seq
-  FROM newest
-  WHERE (
-    SELECT are_page.yes
-    FROM are_page)
-  UNION ALL
-  SELECT deltas.log_id AS log_id, deltas.seq AS seq
-  FROM deltas
-  JOIN threads ON threads.log_id = deltas.log_id
-  WHERE NOT (
-    SELECT are_page.yes
-    FROM are_page)
-  AND deltas.search_text IS NOT NULL
-  AND (to_tsvector('simple', deltas.search_text) @@ (
-      SELECT asked.query
-      FROM asked))
-  AND deltas.tenant = $1::VARCHAR
-  AND threads.tenant = $1::VARCHAR
-  AND threads.namespace >= $2::VARCHAR
-  AND threads.namespace < $3::VARCHAR),
+    FROM beyond) IS NULL),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
@@ -9574,7 +9798,7 @@ WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
-WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, 1 AS are_newest
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq

@@ -95,7 +95,7 @@ from memalchemy.dialects.base import (
     quoted,
     vector_index_name,
 )
-from memalchemy.dialects.namespace_range import in_namespace
+from memalchemy.dialects.namespace_range import Live, in_namespace
 from memalchemy.dialects.postgresql_newest import newest_with_word
 from memalchemy.dialects.urls import (
     Target,
@@ -358,6 +358,8 @@ def _is_indexed(meta: ColumnElement[Any]) -> ColumnElement[bool]:
 class PostgreSQLTextIndexes(TextIndexes):
     """GIN indexes of tsvectors, and of the metadata as JSONB."""
 
+    finds_last_stored: ClassVar[bool] = True
+
     def terms(self, phrases: Sequence[Sequence[str]]) -> Any:
         # A quoted lexeme is data to to_tsquery; tokens hold neither quotes nor backslashes.
         return [" <-> ".join(f"'{token}'" for token in phrase) for phrase in phrases]
@@ -381,19 +383,11 @@ class PostgreSQLTextIndexes(TextIndexes):
             .cte("hits")
         )
 
-    def newest_hits(self, below: bool, is_live: ColumnElement[bool]) -> FromClause:
-        deltas, threads = DeltaRow.__table__, ThreadRow.__table__
-        newest = newest_with_word(in_namespace(threads, below), is_live)
-        are_page = _subquery(newest.are_page.c.yes)
-        by_index = (
-            select(deltas.c.log_id, deltas.c.seq)
-            .join(threads, threads.c.log_id == deltas.c.log_id)
-            .where(~are_page, deltas.c.search_text.is_not(None))
-            .where(_text_vector(deltas).bool_op("@@")(_subquery(newest.term.c.query)))
-            .where(deltas.c.tenant == bindparam("k_tenant", type_=deltas.c.tenant.type))
-            .where(in_namespace(threads, below))
-        )
-        return select(*newest.rows.c).where(are_page).union_all(by_index).cte("hits")
+    def last_stored(self, below: bool, live: Live) -> FromClause:
+        return newest_with_word(below, live).cte("hits")
+
+    def are_newest_checkpoints(self, below: bool) -> ColumnElement[int]:
+        return literal_column("1", Integer)  # the others are left out
 
     def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
         given = cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text))

@@ -8,12 +8,12 @@ word itself: to make its tsvector takes fifty times as long.
 The checkpoints of a log have been stored in the order of their times, but for those that were
 saved at the same moment, and a log has been active since its last. So no checkpoint that is not
 tested is newer than the logs beyond them were active, or than the oldest that is tested of the last
-log. What is newer than that by `SLACK` is certain. If these are too few, the index is asked.
+log. What is newer than that by `SLACK` is certain. If these are too few, nothing is found.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     CTE,
@@ -21,6 +21,7 @@ from sqlalchemy import (
     Integer,
     Interval,
     Select,
+    Subquery,
     Text,
     and_,
     bindparam,
@@ -34,6 +35,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TSQUERY  # noqa: TID251
 
+from memalchemy.dialects.namespace_range import Live, in_namespace
 from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
 
 THREADS: Any = ThreadRow.__table__
@@ -49,55 +51,100 @@ OFTEN = 9
 WINDOW = 3
 """Checkpoints that are tested at most, for each that is wanted."""
 
+MOST_LOGS = 2000
+"""Logs that were active last, whose last checkpoints are tested."""
+
 SLACK = "1 minute"
 """The time between the clocks of processes that save, with what a save waits for a lock."""
 
 
-class NewestWithWord(NamedTuple):
-    """The newest checkpoints that hold a term, and the term itself.
+def newest_with_word(below: bool, live: Live) -> Select[Any]:
+    """Return ``log_id, seq`` of the newest checkpoints with a term, if these are a page.
 
-    Attributes:
-        term: a row with ``term``, its ``query`` as a tsquery, and its ``word``.
-        rows: ``log_id, seq`` of the newest.
-        are_page: a query for whether the page that is asked for consists of them.
+    They are those of live logs in a namespace, with *below* also under it. Binds ``terms``, of
+    which there is one, ``p_limit``, ``p_offset`` and those of `namespace_binds`.
     """
-
-    term: CTE
-    rows: CTE
-    are_page: CTE
-
-
-def newest_with_word(*logs: ColumnElement[bool]) -> NewestWithWord:
-    """Find the newest checkpoints of *logs*, conditions on ``threads``, with a term.
-
-    Binds ``terms``, of which there is one, ``p_limit`` and ``p_offset``.
-    """
-    term, logs = _term(), (*logs, THREADS.c.head_id.is_not(None))
-    sample = _last_of_active(_number(SAMPLE), logs).cte("sample").prefix_with("MATERIALIZED")
-    is_common = _is_common(term, sample).cte("common").prefix_with("MATERIALIZED")
+    term, logs = _term(), _Logs(below, live)
+    sample = _last_of_active(logs, _number(SAMPLE)).cte("sample").prefix_with("MATERIALIZED")
+    common = _is_common(term, sample).cte("common").prefix_with("MATERIALIZED")
+    is_common = _one(common.c.yes)
     size = cast(bindparam("p_limit", type_=Integer) + bindparam("p_offset", type_=Integer), Integer)
-    if_common = case((_one(is_common.c.yes), size * _number(WINDOW)), else_=_number(0))
-    recent = _last_of_active(if_common, logs).cte("recent").prefix_with("MATERIALIZED")
-    beyond = _newest_beyond(recent, logs).cte("beyond").prefix_with("MATERIALIZED")
+    wanted = case((is_common, size * _number(WINDOW)), else_=_number(0))
+    recent = _last_of_active(logs, wanted).cte("recent").prefix_with("MATERIALIZED")
+    others = _newest_beyond(logs, recent).where(is_common)
+    beyond = others.cte("beyond").prefix_with("MATERIALIZED")
     certain = (
         select(*recent.c)
         .join(beyond, or_(beyond.c.moment.is_(None), recent.c.created_at > beyond.c.moment))
         .order_by(*_newest_first(recent))
         .subquery("certain")
     )
-    rows = (
+    newest = (
         select(certain.c.log_id, certain.c.seq)
-        .join(DELTAS, _same_row(DELTAS, certain))
-        .where(_holds(DELTAS.c.search_text, term))
+        .where(_of_delta(_holds(DELTAS.c.search_text, term), certain))
         .order_by(*_newest_first(certain))
         .limit(_one(size))
         .cte("newest")
         .prefix_with("MATERIALIZED")
     )
-    found = select(func.count()).select_from(rows).scalar_subquery()
-    are_all = and_(_one(is_common.c.yes), _one(beyond.c.moment).is_(None))
-    are_page = select(or_(found == size, are_all).label("yes")).cte("are_page")
-    return NewestWithWord(term, rows, are_page.prefix_with("MATERIALIZED"))
+    found = select(func.count()).select_from(newest).scalar_subquery()
+    are_all = and_(is_common, _one(beyond.c.moment).is_(None))
+    return select(*newest.c).where(or_(found == size, are_all))
+
+
+class _Logs:
+    """The live logs of a search that have checkpoints, from the one that was active last on.
+
+    They are among the `MOST_LOGS` logs of the namespace that were active last, or of the tenant if
+    it is those below a namespace: no index has these in the order of activity.
+    """
+
+    def __init__(self, below: bool, live: Live) -> None:
+        self._below, self._live = below, live
+
+    def active(self) -> Subquery:
+        """Return the logs, in order."""
+        last = self._last().limit(_number(MOST_LOGS)).subquery("last_active")
+        return (
+            select(*(last.c[name] for name in ("log_id", "thread_id", "namespace", "active_at")))
+            .where(in_namespace(last, self._below), self._live(last), last.c.head_id.is_not(None))
+            .subquery("active")
+        )
+
+    def order(self, logs: Any) -> list[ColumnElement[Any]]:
+        # With the namespace it is the order of an index. The planner, which does not know how many
+        # logs there are in a namespace, would rather take another one, or sort all of them.
+        names = ["active_at"] if self._below else ["namespace", "active_at"]
+        return [logs.c[name].desc() for name in names]
+
+    def end(self) -> ColumnElement[Any]:
+        """Return when the last of the `MOST_LOGS` was active, NULL if there are fewer."""
+        last = self._last().offset(_number(MOST_LOGS - 1)).limit(_number(1)).subquery("end_of_all")
+        return _one(last.c.active_at)
+
+    def _last(self) -> Select[Any]:
+        names = ("log_id", "tenant", "thread_id", "namespace", "active_at")
+        columns = (THREADS.c[n] for n in (*names, "head_id", "deleted_at", "expires_at"))
+        within = [THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)]
+        if not self._below:
+            path = bindparam("k_namespace", type_=THREADS.c.namespace.type)
+            # Not as an equality, of which the planner would know that it gives no order.
+            within += [THREADS.c.namespace >= path, THREADS.c.namespace <= path]
+        return select(*columns).where(*within).order_by(*self.order(THREADS))
+
+
+def _last_of_active(logs: _Logs, number: ColumnElement[int]) -> Select[Any]:
+    """Return *number* checkpoints of the logs that were active last, the last of each first."""
+    active = logs.active()
+    last = (
+        select(CHECKPOINTS.c.seq, CHECKPOINTS.c.created_at)
+        .where(CHECKPOINTS.c.log_id == active.c.log_id)
+        .order_by(CHECKPOINTS.c.seq.desc())
+        .limit(_one(number))
+        .lateral("last")
+    )
+    rows = select(*active.c, *last.c).join(last, true())
+    return rows.order_by(*logs.order(active)).limit(_one(number))
 
 
 def _term() -> CTE:
@@ -116,41 +163,14 @@ def _term() -> CTE:
     )
 
 
-def _last_of_active(number: ColumnElement[int], logs: Any) -> Select[Any]:
-    """Return *number* checkpoints of the logs that were active last, the last of each first."""
-    active = (
-        select(*(THREADS.c[name] for name in ("log_id", "thread_id", "namespace", "active_at")))
-        .where(*logs)
-        .order_by(THREADS.c.active_at.desc())
-        .limit(_one(number))
-        .subquery("active")
-    )
-    last = (
-        select(CHECKPOINTS.c.seq, CHECKPOINTS.c.created_at)
-        .where(CHECKPOINTS.c.log_id == active.c.log_id)
-        .order_by(CHECKPOINTS.c.seq.desc())
-        .limit(_one(number))
-        .lateral("last")
-    )
-    return (
-        select(*active.c, *last.c)
-        .join(last, true())
-        .order_by(active.c.active_at.desc())
-        .limit(_one(number))
-    )
-
-
 def _is_common(term: CTE, sample: CTE) -> Select[Any]:
     """Query whether a term is in many of *sample*, and is a word that texts can be tested for.
 
     That is one which the parser leaves as it is. A text with it has it in lower case.
     """
-    holders = (
-        select(func.count())
-        .select_from(sample.join(DELTAS, _same_row(DELTAS, sample)))
-        .where(func.strpos(func.lower(DELTAS.c.search_text), _one(term.c.word)) > _number(0))
-        .scalar_subquery()
-    )
+    has_it = func.strpos(func.lower(DELTAS.c.search_text), _one(term.c.word)) > _number(0)
+    count = select(func.count()).select_from(sample)
+    holders = count.where(_of_delta(has_it, sample)).scalar_subquery()
     is_word = and_(
         func.numnode(term.c.query) == _number(1), term.c.query == cast(term.c.term, TSQUERY)
     )
@@ -159,16 +179,14 @@ def _is_common(term: CTE, sample: CTE) -> Select[Any]:
     return select(often.label("yes")).select_from(term)
 
 
-def _newest_beyond(recent: CTE, logs: Any) -> Select[Any]:
-    """Query a moment, ``NULL`` if there is none, up to which *logs* may have more than *recent*."""
+def _newest_beyond(logs: _Logs, recent: CTE) -> Select[Any]:
+    """Query a moment, ``NULL`` if there is none, up to which there may be others than *recent*."""
     least = select(func.min(recent.c.active_at).label("active_at")).cte("edge")
     edge = _one(least.prefix_with("MATERIALIZED").c.active_at)
+    active = logs.active()
     outside = (
-        select(THREADS.c.active_at + _interval("1 second"))
-        .where(*logs, THREADS.c.active_at <= edge)
-        .where(THREADS.c.log_id.not_in(select(recent.c.log_id)))
-        .order_by(THREADS.c.active_at.desc())
-        .limit(_number(1))
+        select(func.max(active.c.active_at))
+        .where(active.c.active_at <= edge, active.c.log_id.not_in(select(recent.c.log_id)))
         .scalar_subquery()
     )
     first = (
@@ -185,7 +203,9 @@ def _newest_beyond(recent: CTE, logs: Any) -> Select[Any]:
         CHECKPOINTS.c.log_id == first.c.log_id, CHECKPOINTS.c.seq < first.c.seq
     )
     inside = select(func.max(first.c.moment)).where(before.exists()).scalar_subquery()
-    return select((func.greatest(outside, inside) + _interval(SLACK)).label("moment"))
+    # A log was active within the second that ``active_at`` has.
+    active_until = func.greatest(outside, logs.end()) + _interval("1 second")
+    return select((func.greatest(active_until, inside) + _interval(SLACK)).label("moment"))
 
 
 def _holds(text: ColumnElement[Any], term: CTE) -> ColumnElement[bool]:
@@ -208,8 +228,13 @@ def _newest_first(rows: Any) -> list[ColumnElement[Any]]:
     return [rows.c[name].desc() for name in ("created_at", "thread_id", "namespace", "seq")]
 
 
-def _same_row(a: Any, b: Any) -> ColumnElement[bool]:
-    return and_(a.c.log_id == b.c.log_id, a.c.seq == b.c.seq)
+def _of_delta(condition: ColumnElement[bool], rows: Any) -> ColumnElement[bool]:
+    """Return whether *condition* holds for the delta of each of *rows*.
+
+    It is not a join, for which the planner may scan a table of some thousand deltas, and test all.
+    """
+    is_same = and_(DELTAS.c.log_id == rows.c.log_id, DELTAS.c.seq == rows.c.seq)
+    return select(condition).where(is_same).correlate(rows).scalar_subquery()
 
 
 def _one(value: ColumnElement[Any]) -> ColumnElement[Any]:

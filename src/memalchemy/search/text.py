@@ -16,8 +16,11 @@ Relevance Framework: BM25 and Beyond", 2009.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any
 from uuid import UUID
 
@@ -64,8 +67,6 @@ SATURATION = 1.2
 """BM25's parameter k1."""
 LENGTH_SHARE = 1.0
 """BM25's parameter b. With a smaller one docstrings were ranked worse: length counts in full."""
-SEPARATOR = " \n "
-"""What stands between texts that are joined: no word contains a line break."""
 COMMON = 0.25
 """Addition to a term's inverse document frequency: a term that all rows hold counts a little."""
 
@@ -517,18 +518,17 @@ def bm25_weights(terms: Sequence[Sequence[str]], texts: Sequence[str | None]) ->
     dampings = [
         SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * length / average) for length in lengths
     ]
-    # With two spaces between words each has spaces of its own, so neighbours are counted as well.
-    spaced = _lowered(f" {SEPARATOR.join(filled)} ").replace(" ", "  ").split("\n")
+    # All texts are searched at once. Two spaces between them keep a phrase within one.
+    joined = _lowered(f" {'  '.join(filled)} ")
+    ends = list(accumulate(len(text) + 2 for text in filled))
     weights, least = [0.0] * len(filled), math.inf
     for term in terms:
-        wanted = f" {'  '.join(term)} "
-        counts = [text.count(wanted) for text in spaced]
-        holders = len(counts) - counts.count(0)
+        counts = Counter(bisect(ends, place) for place in _places(joined, term))
+        holders = len(counts)
         idf = COMMON + math.log1p((len(filled) - holders + 0.5) / (holders + 0.5))
         least = min(least, idf)
-        for at, count in enumerate(counts):
-            if count:
-                weights[at] += idf * count / (count + dampings[at])
+        for at, count in counts.items():
+            weights[at] += idf * count / (count + dampings[at])
     return [
         weight or least / (1 + damping) / 2
         for weight, damping in zip(weights, dampings, strict=True)
@@ -543,3 +543,13 @@ def _lowered(text: str) -> str:
     if text.isascii():
         return text.lower()
     return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
+
+
+def _places(text: str, term: Sequence[str]) -> Iterator[int]:
+    """Yield where *term* occurs in *text*, in which each word is between spaces."""
+    wanted = f" {' '.join(term)} "
+    place = text.find(wanted)
+    while place >= 0:
+        yield place
+        # The space at its end may be that before the next occurrence.
+        place = text.find(wanted, place + len(wanted) - 1)

@@ -382,8 +382,12 @@ WITH newest AS MATERIALIZED (
   FROM checkpoints
   WHERE checkpoints.tenant = $3::VARCHAR
   AND checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)
   AND (EXISTS (
       SELECT 1
       FROM threads
@@ -394,14 +398,18 @@ WITH newest AS MATERIALIZED (
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
   ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-  LIMIT $6)
+  LIMIT (
+    SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta,
-      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_1)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)) THEN 1
 ELSE 0 END AS is_equal
 FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
@@ -415,8 +423,12 @@ WITH newest AS MATERIALIZED (
   FROM checkpoints
   WHERE checkpoints.tenant = $3::VARCHAR
   AND checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)
   AND (EXISTS (
       SELECT 1
       FROM threads
@@ -427,14 +439,18 @@ WITH newest AS MATERIALIZED (
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
   ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-  LIMIT $6)
+  LIMIT (
+    SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta,
-      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_1)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)) THEN 1
 ELSE 0 END AS is_equal
 FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
@@ -448,8 +464,12 @@ WITH newest AS MATERIALIZED (
   FROM checkpoints
   WHERE checkpoints.tenant = $3::VARCHAR
   AND checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)
   AND (EXISTS (
       SELECT 1
       FROM threads
@@ -460,14 +480,18 @@ WITH newest AS MATERIALIZED (
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
   ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-  LIMIT $6)
+  LIMIT (
+    SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta,
-      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_1)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)) THEN 1
 ELSE 0 END AS is_equal
 FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
@@ -481,8 +505,12 @@ WITH newest AS MATERIALIZED (
   FROM checkpoints
   WHERE checkpoints.tenant = $3::VARCHAR
   AND checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)
   AND (EXISTS (
       SELECT 1
       FROM threads
@@ -493,14 +521,18 @@ WITH newest AS MATERIALIZED (
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
   ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-  LIMIT $6)
+  LIMIT (
+    SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta,
-      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_1)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)) THEN 1
 ELSE 0 END AS is_equal
 FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
@@ -514,8 +546,12 @@ WITH newest AS MATERIALIZED (
   FROM checkpoints
   WHERE checkpoints.tenant = $3::VARCHAR
   AND checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)
   AND (EXISTS (
       SELECT 1
       FROM threads
@@ -526,14 +562,18 @@ WITH newest AS MATERIALIZED (
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
   ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-  LIMIT $6)
+  LIMIT (
+    SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta,
-      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_1)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)) THEN 1
 ELSE 0 END AS is_equal
 FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
@@ -547,8 +587,12 @@ WITH newest AS MATERIALIZED (
   FROM checkpoints
   WHERE checkpoints.tenant = $3::VARCHAR
   AND checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)
   AND (EXISTS (
       SELECT 1
       FROM threads
@@ -559,14 +603,18 @@ WITH newest AS MATERIALIZED (
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
   ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-  LIMIT $6)
+  LIMIT (
+    SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta,
-      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_1)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)) THEN 1
 ELSE 0 END AS is_equal
 FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
@@ -645,15 +693,23 @@ FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (checkpoints.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_1), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)))
+AND jsonb_extract_path(checkpoints.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_1)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)
 UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (threads.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+AND jsonb_extract_path(threads.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
 
 -- checkpoints.listing.list_threads_by_metadata(kind=number)
 SELECT threads.thread_id
@@ -661,15 +717,23 @@ FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (checkpoints.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_1), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)))
+AND jsonb_extract_path(checkpoints.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_1)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)
 UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (threads.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+AND jsonb_extract_path(threads.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
 
 -- checkpoints.listing.list_threads_by_metadata(kind=true)
 SELECT threads.thread_id
@@ -677,15 +741,23 @@ FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (checkpoints.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_1), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)))
+AND jsonb_extract_path(checkpoints.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_1)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)
 UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (threads.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+AND jsonb_extract_path(threads.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
 
 -- checkpoints.listing.list_threads_by_metadata(kind=false)
 SELECT threads.thread_id
@@ -693,15 +765,23 @@ FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (checkpoints.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_1), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)))
+AND jsonb_extract_path(checkpoints.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_1)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)
 UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (threads.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+AND jsonb_extract_path(threads.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
 
 -- checkpoints.listing.list_threads_by_metadata(kind=null)
 SELECT threads.thread_id
@@ -709,15 +789,23 @@ FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (checkpoints.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_1), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)))
+AND jsonb_extract_path(checkpoints.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_1)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)
 UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (threads.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+AND jsonb_extract_path(threads.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
 
 -- checkpoints.listing.list_threads_by_metadata(kind=container)
 SELECT threads.thread_id
@@ -725,15 +813,23 @@ FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (checkpoints.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_1), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)))
+AND jsonb_extract_path(checkpoints.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_1)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)
 UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (threads.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+AND jsonb_extract_path(threads.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
 
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Executable, and_, bindparam, case, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Integer,
+    and_,
+    bindparam,
+    case,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy import literal_column as constant
 
 from memalchemy.contracts import CheckpointInfo
@@ -132,7 +142,7 @@ def list_by_metadata(dialect: Dialect, kind: str, exact: bool) -> Executable | N
         .where(_of_tenant(), looked_at)
         .where(in_live_log.correlate(CHECKPOINTS).exists())
         .order_by(*order)
-        .limit(bindparam("p_limit")),
+        .limit(dialect.statements.hide_from_planner(bindparam("p_limit", type_=Integer))),
         "newest",
     )
     found = case((is_equal, constant("1")), else_=constant("0"))

@@ -315,8 +315,8 @@ class PostgreSQLStatements(Statements):
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         meta = owner.c.meta
-        key = cast(bindparam("match_key", type_=Text), Text)
-        value = cast(bindparam("match_value", type_=Text), JSONB)
+        key = self.hide_from_planner(cast(bindparam("match_key", type_=Text), Text))
+        value = self.hide_from_planner(cast(bindparam("match_value", type_=Text), JSONB))
         # The GIN index answers containment; equality is what was asked for.
         return and_(
             _is_indexed(meta),

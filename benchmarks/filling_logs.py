@@ -44,14 +44,16 @@ OWN_SQL = {
         "randomblob(16)",
         "threads.updated_at - 1000000 * {}",
         "({}) / 1000000 * 1000000",
+        "{} + 3600000000 * n",
     ),
     "postgresql": (
         "gen_random_uuid()",
         "threads.updated_at - {} * interval '1 second'",
         "date_trunc('second', {})",
+        "{} + interval '1 hour' * n",
     ),
 }
-"""A new key, a time some seconds earlier, and a time cut to the second."""
+"""A new key, times some seconds earlier, cut to the second, and n hours later."""
 COMMON_WORD = "brindled"
 """A word of every second checkpoint."""
 
@@ -82,25 +84,30 @@ async def fill_thread(ours: Ours, thread_id: str, messages: Sequence[Message], c
 
 
 def _repeat(connection: Connection, key: Any, times: int) -> None:
-    """Let a thread's checkpoints follow themselves *times* times."""
+    """Let a thread's checkpoints follow themselves *times* times, each time an hour later."""
     head = connection.execute(select(THREADS).where(THREADS.c.log_id == key)).mappings().one()
     size, last = head["next_seq"] - 1, head["head_id"]
     numbers = _numbers(times)
     n = numbers.c.n
     mark = literal("-") + cast(n, String)
     before = case((n == 1, literal(last)), else_=literal(f"{last}-") + cast(n - 1, String))
-    named = CHECKPOINTS.c
+    named, later = CHECKPOINTS.c, OWN_SQL[connection.dialect.name][-1]
     changed = {
         CHECKPOINTS: {
             "seq": named.seq + n * size,
             "ordinal": named.ordinal + n * size,
             "checkpoint_id": named.checkpoint_id + mark,
             "parent_id": case((named.parent_id.is_(None), before), else_=named.parent_id + mark),
+            "created_at": literal_column(later.format("checkpoints.created_at")),
         },
         DELTAS: {"seq": DELTAS.c.seq + n * size, "base_seq": DELTAS.c.base_seq + n * size},
     }
     for table, columns in changed.items():
         _insert_copies(connection, table, columns, key, numbers)
+    last_active = {
+        name: literal_column(later.format(name).replace("* n", f"* {times}"))
+        for name in ("updated_at", "active_at")
+    }
     connection.execute(
         update(THREADS)
         .where(THREADS.c.log_id == key)
@@ -110,6 +117,7 @@ def _repeat(connection: Connection, key: Any, times: int) -> None:
             last_ordinal=THREADS.c.last_ordinal + times * size,
             head_id=f"{last}-{times}",
             previous_id=f"{head['previous_id']}-{times}",
+            **last_active,
         )
     )
 
@@ -142,7 +150,7 @@ def _copy_thread(connection: Connection, tenant: str, count: int, whole: bool) -
         return
     key = log_key(tenant, "thread-0", "/")
     n = _numbers(count - 1)
-    drawn, earlier, second = OWN_SQL[connection.dialect.name]
+    drawn, earlier, second, _ = OWN_SQL[connection.dialect.name]
     updated = earlier.format(f"((CAST(n AS BIGINT) * {PRIME}) % {count} + 1)")
     changed = {
         "log_id": literal_column(drawn),

@@ -17,15 +17,19 @@ import re
 import sysconfig
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import Connection, select, update
 
 from golden.watch import Watch
 from memalchemy import Checkpointer, Database, Store, ThreadLog, VectorStore
+from memalchemy.keys import log_key
+from memalchemy.schema import CheckpointRow, ThreadRow
 from memalchemy.search.text import CANDIDATES, OPENING, bm25_weights
 from memalchemy.transfer import copy
 
@@ -216,6 +220,76 @@ async def test_newer_steps_are_found_first_though_older_ones_were_stored_later(
         newest += [("old", number) for number in reversed(range(20))]
         assert await _steps(db, "needle", few_candidates) == newest[:few_candidates]
         assert await _steps(db, "needle", 30) == newest
+
+
+async def _spread(db: Database, threads: Sequence[str], gap: timedelta) -> None:
+    """Let the steps of *threads* have been stored a *gap* apart, in the same order."""
+
+    def spread(connection: Connection) -> None:
+        keys = {log_key(db.tenant, thread_id, "/") for thread_id in threads}
+        columns = (CheckpointRow.log_id, CheckpointRow.seq, CheckpointRow.meta)
+        rows = connection.execute(select(*columns).where(CheckpointRow.log_id.in_(keys))).all()
+        for row in sorted(rows, key=lambda row: int(row.meta["n"])):
+            stored = START + gap * row.meta["n"]
+            at = (CheckpointRow.log_id == row.log_id, CheckpointRow.seq == row.seq)
+            connection.execute(update(CheckpointRow).where(*at).values(created_at=stored))
+            active = {"updated_at": stored, "active_at": stored.replace(microsecond=0)}
+            head = update(ThreadRow).where(ThreadRow.log_id == row.log_id)
+            connection.execute(head.values(active))
+
+    await db.run_sync(spread)
+
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+THREADS = ("a", "b", "c", "d")
+
+
+@pytest.mark.parametrize("gap", [timedelta(), timedelta(seconds=7), timedelta(hours=1)], ids=str)
+@pytest.mark.parametrize("seed", range(4))
+async def test_the_newest_steps_with_a_word_are_found_wherever_they_lie(
+    db: Database, few_candidates: int, seed: int, gap: timedelta
+) -> None:
+    draw = random.Random(seed)
+    share = draw.choice([0.1, 0.5, 0.9])
+    turns = draw.choice([1, 5, 30])
+    thread_id, wanted = THREADS[0], []
+    for number in range(90):
+        if number % turns == 0:
+            thread_id = draw.choice(THREADS)
+        # Words that are alike, and the word itself in other letters.
+        word = draw.choice(["needle", "Needle", "NEEDLE"])
+        if draw.random() > share:
+            word = draw.choice(["needles", "nee dle", "xneedle"])
+        elif thread_id != "d":
+            wanted.append((thread_id, number))
+        state = {f"said {number}": f"{word} {number}"}
+        await Checkpointer(db).save(state, thread_id, metadata={"n": number})
+    await _spread(db, THREADS, gap)
+    await Checkpointer(db).delete("d")
+    newest = wanted[::-1]
+    if not gap:
+        newest.sort(key=lambda found: (found[0], found[1]), reverse=True)
+
+    for limit in (1, few_candidates, 3 * few_candidates, 99):
+        assert await _steps(db, "needle", limit) == newest[:limit]
+        below = await Checkpointer(db).search("needle", limit, below=True)
+        assert [(hit["thread_id"], hit["metadata"]["n"]) for hit in below] == newest[:limit]
+
+
+@pytest.mark.parametrize("query", ["1e5abc", "abc", "İstanbul", "straße", "naïve", "дом", "東京"])
+async def test_a_word_that_most_steps_hold_is_found_in_any_script(
+    db: Database, few_candidates: int, query: str
+) -> None:
+    for number in range(60):
+        said = f"{query} {number}" if number % 5 else f"no{query} {number}"
+        await Checkpointer(db).save({f"n{number}": said}, "t", metadata={"n": number})
+    await _spread(db, ("t",), timedelta(hours=1))
+
+    found = await _steps(db, query, 8)
+    assert found == await _steps(db, f"{query} {query}", 8)
+    every = await _steps(db, f"{query} nothingelse", 99)
+    assert found == every[:8]
+    assert len(every) >= 48
 
 
 async def test_hits_beyond_the_candidates_follow_with_lower_scores(db: Database) -> None:

@@ -155,6 +155,22 @@ def test_a_word_of_any_namespace_is_found_through_the_text_index_however_often_o
 
 
 @MODES
+@pytest.mark.parametrize("below", [True, False])
+def test_the_newest_steps_are_read_through_indexes(
+    planner: Planner, below: bool, mode: str
+) -> None:
+    statement = search_checkpoints(
+        planner.memalchemy, below=below, weighed=True, one=True, last_stored=True
+    )
+
+    plan = planner.plan(statement, mode, terms=["'said'"], k_beyond="0", p_offset=0)
+
+    assert plan.scanned <= {"threads"}
+    assert {"pk_checkpoints", "pk_deltas"} <= plan.indexes
+    assert "ix_deltas_search_text" not in plan.indexes
+
+
+@MODES
 def test_the_writes_of_what_is_pruned_are_found_by_their_keys(planner: Planner, mode: str) -> None:
     keys = f'[["{LOG.key}", "deep-1000", "w/deep-1000/", "w/deep-10000"]]'
 
@@ -216,6 +232,31 @@ async def empty(postgres: Postgres) -> AsyncIterator[str]:
     await db.close()
     yield name
     postgres.drop_database(name)
+
+
+async def test_a_word_of_very_many_steps_is_looked_for_in_the_newest_alone(
+    postgres: Postgres, empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memalchemy.search.text.CANDIDATES", 20)
+    engine = create_async_engine(postgres.url(empty, driver="asyncpg"))
+    async with Database(engine) as db, engine.connect() as host:
+        keep = Checkpointer(db)
+        for number in range(300):
+            await keep.save({f"said {number}": f"kettle {number}"}, "thread", str(number))
+        hours = "interval '1 hour'"
+        for change in (
+            f"UPDATE checkpoints SET created_at = created_at + seq * {hours}",
+            f"UPDATE threads SET active_at = active_at + 1000 * {hours}",
+        ):
+            await host.execute(sql(change))
+        found = await keep.search("kettle", 3, connection=host)
+        read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables "
+        (rows,) = (await host.execute(sql(f"{read} WHERE relname = 'deltas'"))).one()
+        await host.rollback()
+    await engine.dispose()
+    assert [hit["checkpoint_id"] for hit in found] == ["299", "298", "297"]
+    # Of the sample, of the page twice, once when they are tested and once when they are read.
+    assert 40 <= rows < 150
 
 
 @pytest.mark.parametrize("way", ["plain", "lineage"])

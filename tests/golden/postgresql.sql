@@ -382,8 +382,12 @@ WITH newest AS MATERIALIZED (
   FROM checkpoints
   WHERE checkpoints.tenant = $3::VARCHAR
   AND checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)
   AND (EXISTS (
       SELECT 1
       FROM threads
@@ -394,14 +398,18 @@ WITH newest AS MATERIALIZED (
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
   ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-  LIMIT $6)
+  LIMIT (
+    SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta,
-      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_1)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)) THEN 1
 ELSE 0 END AS is_equal
 FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
@@ -415,8 +423,12 @@ WITH newest AS MATERIALIZED (
   FROM checkpoints
   WHERE checkpoints.tenant = $3::VARCHAR
   AND checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)
   AND (EXISTS (
       SELECT 1
       FROM threads
@@ -427,14 +439,18 @@ WITH newest AS MATERIALIZED (
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
   ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-  LIMIT $6)
+  LIMIT (
+    SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta,
-      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_1)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)) THEN 1
 ELSE 0 END AS is_equal
 FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
@@ -448,8 +464,12 @@ WITH newest AS MATERIALIZED (
   FROM checkpoints
   WHERE checkpoints.tenant = $3::VARCHAR
   AND checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)
   AND (EXISTS (
       SELECT 1
       FROM threads
@@ -460,14 +480,18 @@ WITH newest AS MATERIALIZED (
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
   ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-  LIMIT $6)
+  LIMIT (
+    SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta,
-      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_1)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)) THEN 1
 ELSE 0 END AS is_equal
 FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
@@ -481,8 +505,12 @@ WITH newest AS MATERIALIZED (
   FROM checkpoints
   WHERE checkpoints.tenant = $3::VARCHAR
   AND checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)
   AND (EXISTS (
       SELECT 1
       FROM threads
@@ -493,14 +521,18 @@ WITH newest AS MATERIALIZED (
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
   ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-  LIMIT $6)
+  LIMIT (
+    SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta,
-      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_1)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)) THEN 1
 ELSE 0 END AS is_equal
 FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
@@ -514,8 +546,12 @@ WITH newest AS MATERIALIZED (
   FROM checkpoints
   WHERE checkpoints.tenant = $3::VARCHAR
   AND checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)
   AND (EXISTS (
       SELECT 1
       FROM threads
@@ -526,14 +562,18 @@ WITH newest AS MATERIALIZED (
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
   ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-  LIMIT $6)
+  LIMIT (
+    SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta,
-      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_1)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)) THEN 1
 ELSE 0 END AS is_equal
 FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
@@ -547,8 +587,12 @@ WITH newest AS MATERIALIZED (
   FROM checkpoints
   WHERE checkpoints.tenant = $3::VARCHAR
   AND checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta, CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_3), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_3)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_4)
   AND (EXISTS (
       SELECT 1
       FROM threads
@@ -559,14 +603,18 @@ WITH newest AS MATERIALIZED (
       AND (threads.expires_at IS NULL
         OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)))
   ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
-  LIMIT $6)
+  LIMIT (
+    SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
   checkpoints.stored_size, checkpoints.occurred_at, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
-  AND (checkpoints.meta @> jsonb_build_object(CAST($1::VARCHAR AS TEXT), CAST($2::VARCHAR AS JSONB)))
-  AND jsonb_extract_path(checkpoints.meta,
-      CAST($1::VARCHAR AS TEXT)) = CAST($2::VARCHAR AS JSONB)) THEN 1
+  AND (checkpoints.meta @> jsonb_build_object((
+        SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
+        SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)))
+  AND jsonb_extract_path(checkpoints.meta, (
+      SELECT CAST($1::VARCHAR AS TEXT) AS anon_1)) = (
+    SELECT CAST($2::VARCHAR AS JSONB) AS anon_2)) THEN 1
 ELSE 0 END AS is_equal
 FROM newest
 JOIN checkpoints ON checkpoints.log_id = newest.log_id
@@ -645,15 +693,23 @@ FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (checkpoints.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_1), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)))
+AND jsonb_extract_path(checkpoints.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_1)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)
 UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (threads.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+AND jsonb_extract_path(threads.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
 
 -- checkpoints.listing.list_threads_by_metadata(kind=number)
 SELECT threads.thread_id
@@ -661,15 +717,23 @@ FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (checkpoints.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_1), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)))
+AND jsonb_extract_path(checkpoints.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_1)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)
 UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (threads.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+AND jsonb_extract_path(threads.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
 
 -- checkpoints.listing.list_threads_by_metadata(kind=true)
 SELECT threads.thread_id
@@ -677,15 +741,23 @@ FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (checkpoints.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_1), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)))
+AND jsonb_extract_path(checkpoints.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_1)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)
 UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (threads.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+AND jsonb_extract_path(threads.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
 
 -- checkpoints.listing.list_threads_by_metadata(kind=false)
 SELECT threads.thread_id
@@ -693,15 +765,23 @@ FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (checkpoints.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_1), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)))
+AND jsonb_extract_path(checkpoints.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_1)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)
 UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (threads.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+AND jsonb_extract_path(threads.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
 
 -- checkpoints.listing.list_threads_by_metadata(kind=null)
 SELECT threads.thread_id
@@ -709,15 +789,23 @@ FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (checkpoints.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_1), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)))
+AND jsonb_extract_path(checkpoints.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_1)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)
 UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (threads.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+AND jsonb_extract_path(threads.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
 
 -- checkpoints.listing.list_threads_by_metadata(kind=container)
 SELECT threads.thread_id
@@ -725,29 +813,45 @@ FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $1::VARCHAR
 AND checkpoints.meta != '{}'::jsonb
-AND (checkpoints.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(checkpoints.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (checkpoints.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_1), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)))
+AND jsonb_extract_path(checkpoints.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_1)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_2)
 UNION
 SELECT threads.thread_id
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.meta != '{}'::jsonb
-AND (threads.meta @> jsonb_build_object(CAST($2::VARCHAR AS TEXT), CAST($3::VARCHAR AS JSONB)))
-AND jsonb_extract_path(threads.meta, CAST($2::VARCHAR AS TEXT)) = CAST($3::VARCHAR AS JSONB)
+AND (threads.meta @> jsonb_build_object((
+      SELECT CAST($2::VARCHAR AS TEXT) AS anon_3), (
+      SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)))
+AND jsonb_extract_path(threads.meta, (
+    SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
+  SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
 
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, CASE
 WHEN (count(*) = 0) THEN 0
 WHEN ((
-    SELECT count(*) AS count_2
+    SELECT threads.next_seq
+    FROM threads
+    WHERE threads.log_id = $3::UUID) - 1 = count(*)) THEN count(*) - (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = $3::UUID
+  AND deltas.base_seq IS NOT NULL)
+WHEN ((
+    SELECT count(*) AS count_3
     FROM deltas
     WHERE deltas.log_id = $3::UUID) - (
-    SELECT count(*) AS count_3
+    SELECT count(*) AS count_4
     FROM deltas
     WHERE deltas.log_id = $3::UUID
     AND deltas.entry_key IS NOT NULL) = count(*)) THEN count(*) - (
-  SELECT count(*) AS count_4
+  SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = $3::UUID
   AND deltas.base_seq IS NOT NULL)
@@ -8613,6 +8717,212 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
+-- search.text.search_checkpoints(below=False, weighed=False, one=True, last_stored=True)
+WITH sample AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      AND threads.namespace >= $2::VARCHAR
+      AND threads.namespace <= $2::VARCHAR
+      ORDER BY threads.namespace DESC, threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace = $2::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT 32)) AS last ON true
+  ORDER BY active.namespace DESC, active.active_at DESC
+  LIMIT (
+    SELECT 32)), asked AS MATERIALIZED (
+  SELECT given.term AS term, to_tsquery('simple', given.term) AS query, btrim(given.term,
+      '''') AS word
+  FROM (
+    SELECT array_to_string(CAST($4::TEXT[] AS TEXT[]), '') AS term) AS given), common AS MATERIALIZED (
+  SELECT CASE
+  WHEN (numnode(asked.query) = 1
+    AND asked.query = CAST(asked.term AS TSQUERY)) THEN (
+    SELECT count(*) AS count_1
+    FROM sample
+    WHERE (
+      SELECT strpos(lower(deltas.search_text), (
+          SELECT asked.word
+          FROM asked)) > 0 AS anon_2
+      FROM deltas
+      WHERE deltas.log_id = sample.log_id
+      AND deltas.seq = sample.seq)) >= 9
+  ELSE false END AS yes
+  FROM asked), recent AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      AND threads.namespace >= $2::VARCHAR
+      AND threads.namespace <= $2::VARCHAR
+      ORDER BY threads.namespace DESC, threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace = $2::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT CASE
+      WHEN (
+        SELECT common.yes
+        FROM common) THEN CAST($5::INTEGER + $6::INTEGER AS INTEGER) * 3
+      ELSE 0 END AS anon_1)) AS last ON true
+  ORDER BY active.namespace DESC, active.active_at DESC
+  LIMIT (
+    SELECT CASE
+    WHEN (
+      SELECT common.yes
+      FROM common) THEN CAST($5::INTEGER + $6::INTEGER AS INTEGER) * 3
+    ELSE 0 END AS anon_1)), edge AS MATERIALIZED (
+  SELECT min(recent.active_at) AS active_at
+  FROM recent), beyond AS MATERIALIZED (
+  SELECT greatest(greatest((
+        SELECT max(active.active_at) AS max_1
+        FROM (
+          SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+            last_active.namespace AS namespace, last_active.active_at AS active_at
+          FROM (
+            SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+              threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+              threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+            FROM threads
+            WHERE threads.tenant = $1::VARCHAR
+            AND threads.namespace >= $2::VARCHAR
+            AND threads.namespace <= $2::VARCHAR
+            ORDER BY threads.namespace DESC, threads.active_at DESC
+            LIMIT 2000) AS last_active
+          WHERE last_active.tenant = $1::VARCHAR
+          AND last_active.namespace = $2::VARCHAR
+          AND last_active.deleted_at IS NULL
+          AND (last_active.expires_at IS NULL
+            OR last_active.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+          AND last_active.head_id IS NOT NULL) AS active
+        WHERE active.active_at <= (
+          SELECT edge.active_at
+          FROM edge)
+        AND (active.log_id NOT IN (
+            SELECT recent.log_id
+            FROM recent))), (
+        SELECT end_of_all.active_at
+        FROM (
+          SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+            threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+            threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+          FROM threads
+          WHERE threads.tenant = $1::VARCHAR
+          AND threads.namespace >= $2::VARCHAR
+          AND threads.namespace <= $2::VARCHAR
+          ORDER BY threads.namespace DESC, threads.active_at DESC
+          LIMIT 1
+          OFFSET 1999) AS end_of_all)) + interval '1 second', (
+      SELECT max(first.moment) AS max_2
+      FROM (
+        SELECT recent.log_id AS log_id, min(recent.seq) AS seq, min(recent.created_at) AS moment
+        FROM recent
+        WHERE recent.active_at = (
+          SELECT edge.active_at
+          FROM edge)
+        GROUP BY recent.log_id) AS first
+      WHERE EXISTS (
+        SELECT 1
+        FROM checkpoints
+        WHERE checkpoints.log_id = first.log_id
+        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment
+  WHERE (
+    SELECT common.yes
+    FROM common)), newest AS MATERIALIZED (
+  SELECT certain.log_id AS log_id, certain.seq AS seq
+  FROM (
+    SELECT recent.log_id AS log_id, recent.thread_id AS thread_id, recent.namespace AS namespace,
+      recent.active_at AS active_at, recent.seq AS seq, recent.created_at AS created_at
+    FROM recent
+    JOIN beyond ON beyond.moment IS NULL
+    OR recent.created_at > beyond.moment
+    ORDER BY recent.created_at DESC, recent.thread_id DESC, recent.namespace DESC,
+      recent.seq DESC) AS certain
+  WHERE (
+    SELECT strpos((' ' || deltas.search_text) || ' ', (
+        SELECT (' ' || asked.word) || ' ' AS anon_4
+        FROM asked)) > 0
+    OR strpos(lower(deltas.search_text), (
+        SELECT asked.word
+        FROM asked)) > 0
+    AND (to_tsvector('simple', deltas.search_text) @@ (
+        SELECT asked.query
+        FROM asked)) AS anon_3
+    FROM deltas
+    WHERE deltas.log_id = certain.log_id
+    AND deltas.seq = certain.seq)
+  ORDER BY certain.created_at DESC, certain.thread_id DESC, certain.namespace DESC, certain.seq DESC
+  LIMIT (
+    SELECT CAST($5::INTEGER + $6::INTEGER AS INTEGER) AS anon_5)),
+hits AS (
+  SELECT newest.log_id AS log_id, newest.seq AS seq
+  FROM newest
+  WHERE (
+    SELECT count(*) AS count_2
+    FROM newest) = CAST($5::INTEGER + $6::INTEGER AS INTEGER)
+  OR (
+    SELECT common.yes
+    FROM common)
+  AND (
+    SELECT beyond.moment
+    FROM beyond) IS NULL),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $5
+  OFFSET $6::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score,
+  1 AS are_newest
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
 -- search.text.search_checkpoints(below=False, weighed=True, one=False, last_stored=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
@@ -8740,6 +9050,228 @@ JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
+-- search.text.search_checkpoints(below=False, weighed=True, one=True, last_stored=True)
+WITH sample AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      AND threads.namespace >= $2::VARCHAR
+      AND threads.namespace <= $2::VARCHAR
+      ORDER BY threads.namespace DESC, threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace = $2::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT 32)) AS last ON true
+  ORDER BY active.namespace DESC, active.active_at DESC
+  LIMIT (
+    SELECT 32)), asked AS MATERIALIZED (
+  SELECT given.term AS term, to_tsquery('simple', given.term) AS query, btrim(given.term,
+      '''') AS word
+  FROM (
+    SELECT array_to_string(CAST($4::TEXT[] AS TEXT[]), '') AS term) AS given), common AS MATERIALIZED (
+  SELECT CASE
+  WHEN (numnode(asked.query) = 1
+    AND asked.query = CAST(asked.term AS TSQUERY)) THEN (
+    SELECT count(*) AS count_1
+    FROM sample
+    WHERE (
+      SELECT strpos(lower(deltas.search_text), (
+          SELECT asked.word
+          FROM asked)) > 0 AS anon_2
+      FROM deltas
+      WHERE deltas.log_id = sample.log_id
+      AND deltas.seq = sample.seq)) >= 9
+  ELSE false END AS yes
+  FROM asked), recent AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      AND threads.namespace >= $2::VARCHAR
+      AND threads.namespace <= $2::VARCHAR
+      ORDER BY threads.namespace DESC, threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace = $2::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT CASE
+      WHEN (
+        SELECT common.yes
+        FROM common) THEN CAST($5::INTEGER + $6::INTEGER AS INTEGER) * 3
+      ELSE 0 END AS anon_1)) AS last ON true
+  ORDER BY active.namespace DESC, active.active_at DESC
+  LIMIT (
+    SELECT CASE
+    WHEN (
+      SELECT common.yes
+      FROM common) THEN CAST($5::INTEGER + $6::INTEGER AS INTEGER) * 3
+    ELSE 0 END AS anon_1)), edge AS MATERIALIZED (
+  SELECT min(recent.active_at) AS active_at
+  FROM recent), beyond AS MATERIALIZED (
+  SELECT greatest(greatest((
+        SELECT max(active.active_at) AS max_1
+        FROM (
+          SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+            last_active.namespace AS namespace, last_active.active_at AS active_at
+          FROM (
+            SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+              threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+              threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+            FROM threads
+            WHERE threads.tenant = $1::VARCHAR
+            AND threads.namespace >= $2::VARCHAR
+            AND threads.namespace <= $2::VARCHAR
+            ORDER BY threads.namespace DESC, threads.active_at DESC
+            LIMIT 2000) AS last_active
+          WHERE last_active.tenant = $1::VARCHAR
+          AND last_active.namespace = $2::VARCHAR
+          AND last_active.deleted_at IS NULL
+          AND (last_active.expires_at IS NULL
+            OR last_active.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+          AND last_active.head_id IS NOT NULL) AS active
+        WHERE active.active_at <= (
+          SELECT edge.active_at
+          FROM edge)
+        AND (active.log_id NOT IN (
+            SELECT recent.log_id
+            FROM recent))), (
+        SELECT end_of_all.active_at
+        FROM (
+          SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+            threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+            threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+          FROM threads
+          WHERE threads.tenant = $1::VARCHAR
+          AND threads.namespace >= $2::VARCHAR
+          AND threads.namespace <= $2::VARCHAR
+          ORDER BY threads.namespace DESC, threads.active_at DESC
+          LIMIT 1
+          OFFSET 1999) AS end_of_all)) + interval '1 second', (
+      SELECT max(first.moment) AS max_2
+      FROM (
+        SELECT recent.log_id AS log_id, min(recent.seq) AS seq, min(recent.created_at) AS moment
+        FROM recent
+        WHERE recent.active_at = (
+          SELECT edge.active_at
+          FROM edge)
+        GROUP BY recent.log_id) AS first
+      WHERE EXISTS (
+        SELECT 1
+        FROM checkpoints
+        WHERE checkpoints.log_id = first.log_id
+        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment
+  WHERE (
+    SELECT common.yes
+    FROM common)), newest AS MATERIALIZED (
+  SELECT certain.log_id AS log_id, certain.seq AS seq
+  FROM (
+    SELECT recent.log_id AS log_id, recent.thread_id AS thread_id, recent.namespace AS namespace,
+      recent.active_at AS active_at, recent.seq AS seq, recent.created_at AS created_at
+    FROM recent
+    JOIN beyond ON beyond.moment IS NULL
+    OR recent.created_at > beyond.moment
+    ORDER BY recent.created_at DESC, recent.thread_id DESC, recent.namespace DESC,
+      recent.seq DESC) AS certain
+  WHERE (
+    SELECT strpos((' ' || deltas.search_text) || ' ', (
+        SELECT (' ' || asked.word) || ' ' AS anon_4
+        FROM asked)) > 0
+    OR strpos(lower(deltas.search_text), (
+        SELECT asked.word
+        FROM asked)) > 0
+    AND (to_tsvector('simple', deltas.search_text) @@ (
+        SELECT asked.query
+        FROM asked)) AS anon_3
+    FROM deltas
+    WHERE deltas.log_id = certain.log_id
+    AND deltas.seq = certain.seq)
+  ORDER BY certain.created_at DESC, certain.thread_id DESC, certain.namespace DESC, certain.seq DESC
+  LIMIT (
+    SELECT CAST($5::INTEGER + $6::INTEGER AS INTEGER) AS anon_5)),
+hits AS (
+  SELECT newest.log_id AS log_id, newest.seq AS seq
+  FROM newest
+  WHERE (
+    SELECT count(*) AS count_2
+    FROM newest) = CAST($5::INTEGER + $6::INTEGER AS INTEGER)
+  OR (
+    SELECT common.yes
+    FROM common)
+  AND (
+    SELECT beyond.moment
+    FROM beyond) IS NULL),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $5
+  OFFSET $6::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, 1 AS are_newest
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
 -- search.text.search_checkpoints(below=True, weighed=False, one=False, last_stored=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
@@ -8832,6 +9364,207 @@ ranked AS (
   LIMIT $6
   OFFSET $7::INTEGER)
 SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=False, one=True, last_stored=True)
+WITH sample AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      ORDER BY threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace >= $2::VARCHAR
+    AND last_active.namespace < $3::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT 32)) AS last ON true
+  ORDER BY active.active_at DESC
+  LIMIT (
+    SELECT 32)), asked AS MATERIALIZED (
+  SELECT given.term AS term, to_tsquery('simple', given.term) AS query, btrim(given.term,
+      '''') AS word
+  FROM (
+    SELECT array_to_string(CAST($5::TEXT[] AS TEXT[]), '') AS term) AS given), common AS MATERIALIZED (
+  SELECT CASE
+  WHEN (numnode(asked.query) = 1
+    AND asked.query = CAST(asked.term AS TSQUERY)) THEN (
+    SELECT count(*) AS count_1
+    FROM sample
+    WHERE (
+      SELECT strpos(lower(deltas.search_text), (
+          SELECT asked.word
+          FROM asked)) > 0 AS anon_2
+      FROM deltas
+      WHERE deltas.log_id = sample.log_id
+      AND deltas.seq = sample.seq)) >= 9
+  ELSE false END AS yes
+  FROM asked), recent AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      ORDER BY threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace >= $2::VARCHAR
+    AND last_active.namespace < $3::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT CASE
+      WHEN (
+        SELECT common.yes
+        FROM common) THEN CAST($6::INTEGER + $7::INTEGER AS INTEGER) * 3
+      ELSE 0 END AS anon_1)) AS last ON true
+  ORDER BY active.active_at DESC
+  LIMIT (
+    SELECT CASE
+    WHEN (
+      SELECT common.yes
+      FROM common) THEN CAST($6::INTEGER + $7::INTEGER AS INTEGER) * 3
+    ELSE 0 END AS anon_1)), edge AS MATERIALIZED (
+  SELECT min(recent.active_at) AS active_at
+  FROM recent), beyond AS MATERIALIZED (
+  SELECT greatest(greatest((
+        SELECT max(active.active_at) AS max_1
+        FROM (
+          SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+            last_active.namespace AS namespace, last_active.active_at AS active_at
+          FROM (
+            SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+              threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+              threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+            FROM threads
+            WHERE threads.tenant = $1::VARCHAR
+            ORDER BY threads.active_at DESC
+            LIMIT 2000) AS last_active
+          WHERE last_active.tenant = $1::VARCHAR
+          AND last_active.namespace >= $2::VARCHAR
+          AND last_active.namespace < $3::VARCHAR
+          AND last_active.deleted_at IS NULL
+          AND (last_active.expires_at IS NULL
+            OR last_active.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+          AND last_active.head_id IS NOT NULL) AS active
+        WHERE active.active_at <= (
+          SELECT edge.active_at
+          FROM edge)
+        AND (active.log_id NOT IN (
+            SELECT recent.log_id
+            FROM recent))), (
+        SELECT end_of_all.active_at
+        FROM (
+          SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+            threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+            threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+          FROM threads
+          WHERE threads.tenant = $1::VARCHAR
+          ORDER BY threads.active_at DESC
+          LIMIT 1
+          OFFSET 1999) AS end_of_all)) + interval '1 second', (
+      SELECT max(first.moment) AS max_2
+      FROM (
+        SELECT recent.log_id AS log_id, min(recent.seq) AS seq, min(recent.created_at) AS moment
+        FROM recent
+        WHERE recent.active_at = (
+          SELECT edge.active_at
+          FROM edge)
+        GROUP BY recent.log_id) AS first
+      WHERE EXISTS (
+        SELECT 1
+        FROM checkpoints
+        WHERE checkpoints.log_id = first.log_id
+        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment
+  WHERE (
+    SELECT common.yes
+    FROM common)), newest AS MATERIALIZED (
+  SELECT certain.log_id AS log_id, certain.seq AS seq
+  FROM (
+    SELECT recent.log_id AS log_id, recent.thread_id AS thread_id, recent.namespace AS namespace,
+      recent.active_at AS active_at, recent.seq AS seq, recent.created_at AS created_at
+    FROM recent
+    JOIN beyond ON beyond.moment IS NULL
+    OR recent.created_at > beyond.moment
+    ORDER BY recent.created_at DESC, recent.thread_id DESC, recent.namespace DESC,
+      recent.seq DESC) AS certain
+  WHERE (
+    SELECT strpos((' ' || deltas.search_text) || ' ', (
+        SELECT (' ' || asked.word) || ' ' AS anon_4
+        FROM asked)) > 0
+    OR strpos(lower(deltas.search_text), (
+        SELECT asked.word
+        FROM asked)) > 0
+    AND (to_tsvector('simple', deltas.search_text) @@ (
+        SELECT asked.query
+        FROM asked)) AS anon_3
+    FROM deltas
+    WHERE deltas.log_id = certain.log_id
+    AND deltas.seq = certain.seq)
+  ORDER BY certain.created_at DESC, certain.thread_id DESC, certain.namespace DESC, certain.seq DESC
+  LIMIT (
+    SELECT CAST($6::INTEGER + $7::INTEGER AS INTEGER) AS anon_5)),
+hits AS (
+  SELECT newest.log_id AS log_id, newest.seq AS seq
+  FROM newest
+  WHERE (
+    SELECT count(*) AS count_2
+    FROM newest) = CAST($6::INTEGER + $7::INTEGER AS INTEGER)
+  OR (
+    SELECT common.yes
+    FROM common)
+  AND (
+    SELECT beyond.moment
+    FROM beyond) IS NULL),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score,
+  1 AS are_newest
 FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
@@ -8956,6 +9689,223 @@ WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.lo
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(below=True, weighed=True, one=True, last_stored=True)
+WITH sample AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      ORDER BY threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace >= $2::VARCHAR
+    AND last_active.namespace < $3::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT 32)) AS last ON true
+  ORDER BY active.active_at DESC
+  LIMIT (
+    SELECT 32)), asked AS MATERIALIZED (
+  SELECT given.term AS term, to_tsquery('simple', given.term) AS query, btrim(given.term,
+      '''') AS word
+  FROM (
+    SELECT array_to_string(CAST($5::TEXT[] AS TEXT[]), '') AS term) AS given), common AS MATERIALIZED (
+  SELECT CASE
+  WHEN (numnode(asked.query) = 1
+    AND asked.query = CAST(asked.term AS TSQUERY)) THEN (
+    SELECT count(*) AS count_1
+    FROM sample
+    WHERE (
+      SELECT strpos(lower(deltas.search_text), (
+          SELECT asked.word
+          FROM asked)) > 0 AS anon_2
+      FROM deltas
+      WHERE deltas.log_id = sample.log_id
+      AND deltas.seq = sample.seq)) >= 9
+  ELSE false END AS yes
+  FROM asked), recent AS MATERIALIZED (
+  SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
+    active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
+  FROM (
+    SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+      last_active.namespace AS namespace, last_active.active_at AS active_at
+    FROM (
+      SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+        threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+        threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+      FROM threads
+      WHERE threads.tenant = $1::VARCHAR
+      ORDER BY threads.active_at DESC
+      LIMIT 2000) AS last_active
+    WHERE last_active.tenant = $1::VARCHAR
+    AND last_active.namespace >= $2::VARCHAR
+    AND last_active.namespace < $3::VARCHAR
+    AND last_active.deleted_at IS NULL
+    AND (last_active.expires_at IS NULL
+      OR last_active.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+    AND last_active.head_id IS NOT NULL) AS active
+  JOIN LATERAL (
+    SELECT checkpoints.seq AS seq, checkpoints.created_at AS created_at
+    FROM checkpoints
+    WHERE checkpoints.log_id = active.log_id
+    ORDER BY checkpoints.seq DESC
+    LIMIT (
+      SELECT CASE
+      WHEN (
+        SELECT common.yes
+        FROM common) THEN CAST($6::INTEGER + $7::INTEGER AS INTEGER) * 3
+      ELSE 0 END AS anon_1)) AS last ON true
+  ORDER BY active.active_at DESC
+  LIMIT (
+    SELECT CASE
+    WHEN (
+      SELECT common.yes
+      FROM common) THEN CAST($6::INTEGER + $7::INTEGER AS INTEGER) * 3
+    ELSE 0 END AS anon_1)), edge AS MATERIALIZED (
+  SELECT min(recent.active_at) AS active_at
+  FROM recent), beyond AS MATERIALIZED (
+  SELECT greatest(greatest((
+        SELECT max(active.active_at) AS max_1
+        FROM (
+          SELECT last_active.log_id AS log_id, last_active.thread_id AS thread_id,
+            last_active.namespace AS namespace, last_active.active_at AS active_at
+          FROM (
+            SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+              threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+              threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+            FROM threads
+            WHERE threads.tenant = $1::VARCHAR
+            ORDER BY threads.active_at DESC
+            LIMIT 2000) AS last_active
+          WHERE last_active.tenant = $1::VARCHAR
+          AND last_active.namespace >= $2::VARCHAR
+          AND last_active.namespace < $3::VARCHAR
+          AND last_active.deleted_at IS NULL
+          AND (last_active.expires_at IS NULL
+            OR last_active.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+          AND last_active.head_id IS NOT NULL) AS active
+        WHERE active.active_at <= (
+          SELECT edge.active_at
+          FROM edge)
+        AND (active.log_id NOT IN (
+            SELECT recent.log_id
+            FROM recent))), (
+        SELECT end_of_all.active_at
+        FROM (
+          SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.thread_id AS thread_id,
+            threads.namespace AS namespace, threads.active_at AS active_at, threads.head_id AS head_id,
+            threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+          FROM threads
+          WHERE threads.tenant = $1::VARCHAR
+          ORDER BY threads.active_at DESC
+          LIMIT 1
+          OFFSET 1999) AS end_of_all)) + interval '1 second', (
+      SELECT max(first.moment) AS max_2
+      FROM (
+        SELECT recent.log_id AS log_id, min(recent.seq) AS seq, min(recent.created_at) AS moment
+        FROM recent
+        WHERE recent.active_at = (
+          SELECT edge.active_at
+          FROM edge)
+        GROUP BY recent.log_id) AS first
+      WHERE EXISTS (
+        SELECT 1
+        FROM checkpoints
+        WHERE checkpoints.log_id = first.log_id
+        AND checkpoints.seq < first.seq))) + interval '1 minute' AS moment
+  WHERE (
+    SELECT common.yes
+    FROM common)), newest AS MATERIALIZED (
+  SELECT certain.log_id AS log_id, certain.seq AS seq
+  FROM (
+    SELECT recent.log_id AS log_id, recent.thread_id AS thread_id, recent.namespace AS namespace,
+      recent.active_at AS active_at, recent.seq AS seq, recent.created_at AS created_at
+    FROM recent
+    JOIN beyond ON beyond.moment IS NULL
+    OR recent.created_at > beyond.moment
+    ORDER BY recent.created_at DESC, recent.thread_id DESC, recent.namespace DESC,
+      recent.seq DESC) AS certain
+  WHERE (
+    SELECT strpos((' ' || deltas.search_text) || ' ', (
+        SELECT (' ' || asked.word) || ' ' AS anon_4
+        FROM asked)) > 0
+    OR strpos(lower(deltas.search_text), (
+        SELECT asked.word
+        FROM asked)) > 0
+    AND (to_tsvector('simple', deltas.search_text) @@ (
+        SELECT asked.query
+        FROM asked)) AS anon_3
+    FROM deltas
+    WHERE deltas.log_id = certain.log_id
+    AND deltas.seq = certain.seq)
+  ORDER BY certain.created_at DESC, certain.thread_id DESC, certain.namespace DESC, certain.seq DESC
+  LIMIT (
+    SELECT CAST($6::INTEGER + $7::INTEGER AS INTEGER) AS anon_5)),
+hits AS (
+  SELECT newest.log_id AS log_id, newest.seq AS seq
+  FROM newest
+  WHERE (
+    SELECT count(*) AS count_2
+    FROM newest) = CAST($6::INTEGER + $7::INTEGER AS INTEGER)
+  OR (
+    SELECT common.yes
+    FROM common)
+  AND (
+    SELECT beyond.moment
+    FROM beyond) IS NULL),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, 1 AS are_newest
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq

@@ -1107,14 +1107,22 @@ SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), ?) AS coalesce_1
   coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3, CASE
 WHEN (count(*) = 0) THEN 0
 WHEN ((
-    SELECT count(*) AS count_2
+    SELECT threads.next_seq
+    FROM threads
+    WHERE threads.log_id = ?) - 1 = count(*)) THEN count(*) - (
+  SELECT count(*) AS count_2
+  FROM deltas
+  WHERE deltas.log_id = ?
+  AND deltas.base_seq IS NOT NULL)
+WHEN ((
+    SELECT count(*) AS count_3
     FROM deltas
     WHERE deltas.log_id = ?) - (
-    SELECT count(*) AS count_3
+    SELECT count(*) AS count_4
     FROM deltas
     WHERE deltas.log_id = ?
     AND deltas.entry_key IS NOT NULL) = count(*)) THEN count(*) - (
-  SELECT count(*) AS count_4
+  SELECT count(*) AS count_2
   FROM deltas
   WHERE deltas.log_id = ?
   AND deltas.base_seq IS NOT NULL)

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Executable, and_, bindparam, case, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Integer,
+    and_,
+    bindparam,
+    case,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy import literal_column as constant
 
 from memalchemy.contracts import CheckpointInfo
@@ -132,7 +142,7 @@ def list_by_metadata(dialect: Dialect, kind: str, exact: bool) -> Executable | N
         .where(_of_tenant(), looked_at)
         .where(in_live_log.correlate(CHECKPOINTS).exists())
         .order_by(*order)
-        .limit(bindparam("p_limit")),
+        .limit(dialect.statements.hide_from_planner(bindparam("p_limit", type_=Integer))),
         "newest",
     )
     found = case((is_equal, constant("1")), else_=constant("0"))
@@ -164,7 +174,8 @@ def measure_log(dialect: Dialect) -> Executable:
     """Select the number and sizes of a log's checkpoints.
 
     Where each state is a checkpoint's, indexes tell how many are whole: states without a base. They
-    know all rows, those with a key (writes), and those with a base.
+    know all rows, those with a key (writes), and those with a base. Where every position that the
+    log has given is a checkpoint's, the rows need not be counted.
     """
     state_of = and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq)
 
@@ -177,12 +188,14 @@ def measure_log(dialect: Dialect) -> Executable:
     states = count(DELTAS) - count(DELTAS, DELTAS.c.entry_key.is_not(None))
     based = count(DELTAS, DELTAS.c.base_seq.is_not(None))
     is_live = select(constant("1")).where(of_log(THREADS), live()).exists()
+    positions = select(THREADS.c.next_seq).where(of_log(THREADS)).scalar_subquery() - constant("1")
     return select(
         checkpoints,
         func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0),
         func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0),
         case(
             (checkpoints == constant("0"), constant("0")),
+            (positions == checkpoints, checkpoints - based),
             (states == checkpoints, checkpoints - based),
             else_=whole,
         ),

@@ -42,6 +42,7 @@ from sqlalchemy.engine import URL
 from memalchemy.codec import vectors
 from memalchemy.codec.field_terms import FieldTerms
 from memalchemy.column_types import ColumnTypes, Vector
+from memalchemy.dialects.namespace_range import Live
 from memalchemy.dialects.urls import Target
 from memalchemy.errors import CapabilityMissing
 from memalchemy.schema import Base
@@ -236,8 +237,8 @@ class TextIndexes:
     Attributes:
         indexes_fields: `items_in_scope` uses the words of an item's fields.
         sees_uncommitted: a search finds rows that its own transaction has written.
-        finds_last_stored: the index yields the rows that hold a word from the one stored last to
-            the one stored first, without visiting the others; see `last_stored`.
+        finds_last_stored: the rows with a word that were stored last are found without visiting
+            the others; see `last_stored`.
     """
 
     indexes_fields: ClassVar[bool] = True
@@ -256,8 +257,12 @@ class TextIndexes:
         """
         raise NotImplementedError
 
-    def last_stored(self, below: bool) -> FromClause:
-        """Return `log_hits` of one term, of the ``p_window`` rows with it that were stored last."""
+    def last_stored(self, below: bool, live: Live) -> FromClause:
+        """Return `log_hits` of one term, of the ``p_window`` rows with it that were stored last.
+
+        Or of the ``p_window`` newest checkpoints with it, which is none if these are not found so.
+        *live* returns the condition on their logs. Further binds are ``p_limit`` and ``p_offset``.
+        """
         raise NotImplementedError
 
     def are_newest_checkpoints(self, below: bool) -> ColumnElement[int]:

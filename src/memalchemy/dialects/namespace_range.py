@@ -5,9 +5,13 @@ The same on every database.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from sqlalchemy import ColumnElement, and_, bindparam
+
+Live: TypeAlias = Callable[[Any], ColumnElement[bool]]
+"""A function that returns the condition on a table of logs that they are live."""
 
 
 def in_namespace(table: Any, below: bool) -> ColumnElement[bool]:

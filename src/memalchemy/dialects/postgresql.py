@@ -95,7 +95,8 @@ from memalchemy.dialects.base import (
     quoted,
     vector_index_name,
 )
-from memalchemy.dialects.namespace_range import in_namespace
+from memalchemy.dialects.namespace_range import Live, in_namespace
+from memalchemy.dialects.postgresql_newest import newest_with_word
 from memalchemy.dialects.urls import (
     Target,
     display,
@@ -314,8 +315,8 @@ class PostgreSQLStatements(Statements):
 
     def json_equals(self, owner: Table, kind: str) -> ColumnElement[bool]:
         meta = owner.c.meta
-        key = cast(bindparam("match_key", type_=Text), Text)
-        value = cast(bindparam("match_value", type_=Text), JSONB)
+        key = self.hide_from_planner(cast(bindparam("match_key", type_=Text), Text))
+        value = self.hide_from_planner(cast(bindparam("match_value", type_=Text), JSONB))
         # The GIN index answers containment; equality is what was asked for.
         return and_(
             _is_indexed(meta),
@@ -357,6 +358,8 @@ def _is_indexed(meta: ColumnElement[Any]) -> ColumnElement[bool]:
 class PostgreSQLTextIndexes(TextIndexes):
     """GIN indexes of tsvectors, and of the metadata as JSONB."""
 
+    finds_last_stored: ClassVar[bool] = True
+
     def terms(self, phrases: Sequence[Sequence[str]]) -> Any:
         # A quoted lexeme is data to to_tsquery; tokens hold neither quotes nor backslashes.
         return [" <-> ".join(f"'{token}'" for token in phrase) for phrase in phrases]
@@ -379,6 +382,12 @@ class PostgreSQLTextIndexes(TextIndexes):
             .where(in_namespace(threads, below))
             .cte("hits")
         )
+
+    def last_stored(self, below: bool, live: Live) -> FromClause:
+        return newest_with_word(below, live).cte("hits")
+
+    def are_newest_checkpoints(self, below: bool) -> ColumnElement[int]:
+        return literal_column("1", Integer)  # the others are left out
 
     def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
         given = cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text))

@@ -56,6 +56,7 @@ from memalchemy.dialects.base import (
     Vectors,
     original,
 )
+from memalchemy.dialects.namespace_range import Live
 from memalchemy.dialects.urls import EXPECTED, Target
 from memalchemy.errors import UnknownURL
 from memalchemy.keys import encode_id
@@ -338,7 +339,7 @@ class SQLiteTextIndexes(TextIndexes):
             .cte("hits")
         )
 
-    def last_stored(self, below: bool) -> FromClause:
+    def last_stored(self, below: bool, live: Live) -> FromClause:
         return (
             text(
                 f"{_LOG_TERMS}, found AS MATERIALIZED (SELECT rowid AS row_at "  # noqa: S608

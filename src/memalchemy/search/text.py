@@ -310,7 +310,8 @@ def search_checkpoints(
     """
     if last_stored and not (one and dialect.text.finds_last_stored):
         return None
-    hits = (dialect.text.last_stored if last_stored else dialect.text.log_hits)(below)
+    text = dialect.text
+    hits = text.last_stored(below, live) if last_stored else text.log_hits(below)
     found, asked = _ranked(hits, _LOG_ROW, one)
     order = (
         CHECKPOINTS.c.created_at.desc(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from google.adk.events import Event
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
@@ -19,11 +21,17 @@ ADAPTERS = {
     MemalchemyMemoryService: MemalchemyMemoryService,
     MemalchemySessionService: MemalchemySessionService,
 }
-OWNER = {"app_name": "app", "user_id": "user"}
+OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 
 
 def content(text: str) -> types.Content:
     return types.Content(role="user", parts=[types.Part(text=text)])
+
+
+def text_of(event: Event) -> str:
+    assert event.content is not None
+    assert event.content.parts
+    return str(event.content.parts[0].text)
 
 
 async def _append(sessions: MemalchemySessionService, id_: str, text: str) -> None:
@@ -35,7 +43,7 @@ async def _append(sessions: MemalchemySessionService, id_: str, text: str) -> No
 
 async def _events(sessions: MemalchemySessionService, id_: str) -> list[str]:
     session = await sessions.get_session(**OWNER, session_id=id_)
-    return [] if session is None else [str(event.content.parts[0].text) for event in session.events]
+    return [] if session is None else list(map(text_of, session.events))
 
 
 async def _delete(sessions: MemalchemySessionService, id_: str) -> None:

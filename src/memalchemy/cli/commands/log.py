@@ -174,4 +174,7 @@ def _role_and_text(value: Any) -> tuple[str, str]:
     if not role:
         return "", shorten(value)
     rest = {name: part for name, part in value.items() if name not in ("role", "content")}
-    return role, text_of(value) or shorten(rest)
+    content = value.get("content")
+    if isinstance(content, dict):  # of Gemini
+        content = content.get("parts")
+    return role, text_of(value) or shorten(content or rest)

@@ -24,6 +24,7 @@ from memalchemy.database import HostConnection
 from memalchemy.errors import Conflict
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase
 from memalchemy.integrations.google_adk._adapter import GoogleADKAdapter
+from memalchemy.keys import check_thread_id
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
 
@@ -56,8 +57,8 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
-        TooLarge: an id of a session, or the name of a state's key, is over 254 characters; or app,
-            user and session have over 450 bytes together.
+        TooLarge: the id of a session, or a key of state, is over 254 characters; or the names of
+            app, user and session have over 450 bytes together.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
         Raises:
             AlreadyExistsError: ADK's: the user has a session with that id; nothing was changed.
         """
-        id_ = (session_id or "").strip() or platform_uuid.new_uuid()
+        id_ = check_thread_id((session_id or "").strip() or platform_uuid.new_uuid())
         now = platform_time.get_time()
         delta = EventActions(state_delta=state or {}).model_dump(mode="json")["state_delta"]
         namespace = self._sessions(app_name, user_id, id_)

@@ -313,7 +313,11 @@ def _own_state(items: Iterable[StoreItem]) -> dict[str, Any]:
 
 
 def _marker(version: int, created_at: datetime) -> str:
-    """Return the revision of a session: a session that was deleted and made anew has another."""
+    """Return the revision of a session: a session that was deleted and made anew has another.
+
+    It is kept in `Session._storage_update_marker`, as by ADK's own services: a session is no field
+    wider, and a copy of it is as stale as the original.
+    """
     return f"{version} {created_at.isoformat()}"
 
 

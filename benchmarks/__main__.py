@@ -41,6 +41,7 @@ INTEGRATIONS = (
     "langgraph_savers",
     "langgraph_graphs",
     "openai_sessions",
+    "google_adk_sessions",
     "locus_checkpointers",
     "lazybridge_memories",
     "lauren_conversations",

@@ -45,6 +45,7 @@ LIBRARIES = (
     "locus-sdk",
     "langgraph",
     "openai-agents",
+    "google-adk",
     "lazybridge",
     "lauren-ai",
 )
@@ -72,6 +73,7 @@ FRAMEWORKS = {
     "langgraph_savers": "LangGraph: savers",
     "langgraph_graphs": "LangGraph: graphs",
     "openai_sessions": "OpenAI Agents SDK: sessions",
+    "google_adk_sessions": "Google ADK: sessions",
     "locus_checkpointers": "locus: checkpointers",
     "lazybridge_memories": "LazyBridge: memories",
     "lauren_conversations": "lauren-ai: conversations",

@@ -38,6 +38,9 @@ FOREIGN = {
         "Alembic: a transaction that the host began is the host's to commit"
     ),
     ("migrate/environment.py", "_transaction"): "Alembic: the transaction of its own block",
+    ("integrations/google_adk/sessions.py", "_storage_update_marker"): (
+        "ADK: the revision of a stored session, which all of its own services keep there"
+    ),
     ("integrations/langgraph/_message_cache.py", "_custom_unpack_ext_hook"): (
         "LangGraph: a reading hook of the user's has rules of its own"
     ),

@@ -45,11 +45,28 @@ def read(message: Any, name: str) -> Any:
 
 
 def role_of(message: Any) -> str:
-    """Return the role as plain text; empty if the message has none."""
+    """Return the role as plain text; empty if the message has none.
+
+    A line of a Claude transcript has its message under ``message``; an event of ADK has an author.
+    """
     role = read(message, "role")
     if role is None:
-        return _ROLE_OF_TYPE.get(read(message, "type"), "")
+        role = _ROLE_OF_TYPE.get(read(message, "type"))
+    if role is None:
+        role = read(_inner(message), "role") or _role_of_author(message)
     return str(role.value if isinstance(role, enum.Enum) else role)
+
+
+def _role_of_author(message: Any) -> str:
+    """Return the role of who wrote an event of ADK: the user, an agent, or a tool that answers."""
+    author = read(message, "author")
+    if not isinstance(author, str) or read(message, "invocation_id") is None:
+        return ""
+    if author == "user":
+        return "user"
+    parts = read(read(message, "content"), "parts") or ()
+    answers = any(read(part, "function_response") is not None for part in parts)
+    return "tool" if answers else "assistant"
 
 
 def is_system(message: Any) -> bool:
@@ -81,17 +98,28 @@ def words_of(content: Any) -> str:
     if isinstance(content, (list, tuple)):
         return "\n".join(filter(None, map(words_of, content)))
     # A block: {"type": "text", "text": …} or {"type": "tool_result", "content": …}, or an object.
+    # The content of a message for Gemini is {"parts": [{"text": …}, …]}.
     text = read(content, "text")
     if isinstance(text, str):
         return text
     inner = read(content, "content")
+    if inner is None:
+        inner = read(content, "parts")
     return "" if inner is content else words_of(inner)
 
 
 def text_of(message: Any) -> str:
     """Return the text of a message; empty if it has none."""
     content = read(message, "content")
-    return words_of(read(message, "output") if content is None else content)
+    if content is None:
+        content = read(message, "output")
+    return words_of(read(_inner(message), "content") if content is None else content)
+
+
+def _inner(message: Any) -> Any:
+    """Return the message that a line of a transcript holds; ``None`` without one."""
+    inner = read(message, "message")
+    return inner if isinstance(inner, Mapping) else None
 
 
 def content_field(message: Any) -> str:

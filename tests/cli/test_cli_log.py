@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from commandline import Call
@@ -53,6 +54,58 @@ def test_log_tail_prints_who_said_what(call: Call, talked: str) -> None:
     assert "Where is my gift card?" in answer.out
     assert "look_up" in answer.out
     assert answer.out.index("gift card") < answer.out.index("Monday")
+
+
+def test_log_tail_reads_the_messages_inside_the_lines_of_a_transcript(
+    call: Call, file_url: str
+) -> None:
+    lines = [
+        {"type": "user", "message": {"role": "user", "content": "Mend the gate"}, "uuid": "u1"},
+        {"type": "assistant", "message": {"role": "assistant", "content": [{"text": "Mended."}]}},
+        {"type": "custom-title", "customTitle": "The gate"},
+        {"type": "system", "content": "Compacted"},
+    ]
+
+    async def fill() -> None:
+        async with Database(file_url) as db:
+            await ThreadLog(db).append("session", lines)
+
+    asyncio.run(fill())
+    rows = call("--db", file_url, "log", "tail", "session").out.splitlines()
+
+    shown = [" ".join(row.split()[3:]) for row in rows if row.split()[0] in {"1", "2", "3", "4"}]
+    assert shown[:2] == ["user Mend the gate", "assistant Mended."]
+    assert "The gate" in shown[2]
+    assert shown[3] == "system Compacted"
+
+
+def test_log_tail_reads_the_events_of_adk(call: Call, file_url: str) -> None:
+    of_run: dict[str, Any] = {"invocation_id": "e-1", "actions": {"state_delta": {}}}
+    called = {"function_call": {"name": "weather", "args": {"city": "Oslo"}}}
+    answered = {"function_response": {"name": "weather", "response": {"sky": "clear"}}}
+    events = [
+        of_run | {"author": "user", "content": {"role": "user", "parts": [{"text": "Oslo?"}]}},
+        of_run | {"author": "guide", "content": {"role": "model", "parts": [called]}},
+        of_run | {"author": "guide", "content": {"role": "user", "parts": [answered]}},
+        of_run | {"author": "guide", "content": {"role": "model", "parts": [{"text": "Clear."}]}},
+        of_run | {"author": "guide"},
+    ]
+
+    async def fill() -> None:
+        async with Database(file_url) as db:
+            await ThreadLog(db).append("session", events)
+
+    asyncio.run(fill())
+    rows = call("--db", file_url, "log", "tail", "session").out.splitlines()
+
+    shown = [" ".join(row.split()[3:]) for row in rows if row.split()[0] in set("12345")]
+    assert shown[0] == "user Oslo?"
+    assert shown[1].startswith("assistant")
+    assert "weather" in shown[1]
+    assert shown[2].startswith("tool")
+    assert "function_response" in shown[2]
+    assert shown[3] == "assistant Clear."
+    assert shown[4].startswith("assistant")
 
 
 def test_log_tail_pages_backwards_and_finds_the_only_log(call: Call, talked: str) -> None:

@@ -262,10 +262,11 @@ class Store:
             event.details["vectors"] = len(vectors)
             native = await writes_native_vectors(self.db, vectors, connection, event)
             version = None
-            if d.single_statement_save and not vectors and connection is None:
+            if d.single_statement_save and not vectors:
                 version = await self.db.run(
                     lambda: write.put_at_once(d, row, expected_version),
                     WRITE_STATEMENT,
+                    connection=connection,
                     event=event,
                 )
             if version is None:

@@ -11,6 +11,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import (
+    AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
@@ -34,6 +35,8 @@ T = TypeVar("T")
 
 SECONDS = 120.0
 """Time that a check may take."""
+LIFETIME = 0.4
+"""Seconds that what is written to expire lives."""
 SHOWN = 300
 """Characters of a value that a message shows."""
 
@@ -94,7 +97,7 @@ class Checks(list[Check]):
         """Append a function as a check whose promise is its docstring and stands in *source*."""
 
         def append(function: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awaitable[None]]:
-            promise = inspect.cleandoc(function.__doc__ or "")
+            promise = " ".join((function.__doc__ or "").split())
             self.append(Check(function.__name__, promise, source, function))
             return function
 
@@ -102,32 +105,33 @@ class Checks(list[Check]):
 
 
 async def run_checks(
-    subject: str, make: Callable[[], Any], checks: Iterable[Check], timeout: float
+    subject: str, make: Callable[[], Any], checks: Iterable[Check], seconds: float
 ) -> Report:
     """Run checks one after another, each on what *make* returns anew."""
-    return Report(subject, tuple([await _run(check, make, timeout) for check in checks]))
+    return Report(subject, tuple([await _run(check, make, seconds) for check in checks]))
 
 
-async def _run(check: Check, make: Callable[[], Any], timeout: float) -> Result:
+async def _run(check: Check, make: Callable[[], Any], most: float) -> Result:
     status: Status = "passed"
     message, began = "", time.perf_counter()
     try:
-        async with asyncio.timeout(timeout) as limit, _made(make) as subject:
+        async with asyncio.timeout(most) as limit, made_by(make) as subject:
             await check._function(subject)
     except Skipped as reason:
         status, message = "skipped", str(reason)
     except NotConforming as broken:
         status, message = "failed", str(broken)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - it is reported
         status, message = "failed", _error_message(error)
         if isinstance(error, TimeoutError) and limit.expired():
-            message = f"it did not end within {timeout:g} seconds"
+            message = f"it did not end within {most:g} seconds"
     seconds = time.perf_counter() - began
     return Result(check.name, status, check.promise, check.source, message, round(seconds, 3))
 
 
 @asynccontextmanager
-async def _made(make: Callable[[], Any]) -> AsyncIterator[Any]:
+async def made_by(make: Callable[[], Any]) -> AsyncIterator[Any]:
+    """Use what *make* returns: awaited, and by ``async with``, if that is possible."""
     made = make()
     if inspect.isawaitable(made):
         made = await made
@@ -176,6 +180,22 @@ async def expect_error(what: str, work: Awaitable[Any], *errors: type[Exception]
     fail(f"{what}: expected {names}, but it returned {_short(repr(found))}")
 
 
+def lifetime_end() -> float:
+    """Return when what is written from now on with a lifetime of `LIFETIME` may be gone."""
+    return time.monotonic() + LIFETIME
+
+
+async def expect_until_end(what: str, read: Awaitable[Any], expected: object, ends: float) -> None:
+    """Report unless *read* returns what is there until *ends*; return when that is over.
+
+    On a busy machine it may be over before the answer comes, which proves nothing.
+    """
+    found = await read
+    if time.monotonic() < ends:
+        expect_equal(what, found, expected)
+    await asyncio.sleep(max(0.0, ends - time.monotonic()) + 0.2)
+
+
 def is_same(found: Any, expected: Any) -> bool:
     """Return whether two values are equal, of the same types and with keys in the same order."""
     if isinstance(expected, float) and isinstance(found, float):
@@ -216,6 +236,12 @@ def needs_parameter(subject: Any, method: str, *names: str) -> None:
     for name in names:
         if name not in parameters and not takes_all:
             raise Skipped(f"{method} takes no {name}=")
+
+
+def subject_name(make: Any) -> str:
+    """Return a name for reports of what *make* makes."""
+    name = getattr(make, "__qualname__", type(make).__qualname__)
+    return f"{getattr(make, '__module__', '')}.{name}".removeprefix(".")
 
 
 # --- Tools ---------------------------------------------------------------------------------------
@@ -297,13 +323,13 @@ class Interrupted:
             error = None
             try:
                 yield waiting
-            except BaseException as thrown:
+            except BaseException as thrown:  # noqa: BLE001 - it is thrown into the work
                 error = thrown
 
 
 async def each_interruption(
     write: Callable[[int], Awaitable[Any]], most: int = 12
-) -> AsyncIterator[tuple[int, bool]]:
+) -> AsyncGenerator[tuple[int, bool]]:
     """Call *write* with 1, 2, … and cancel it where it suspends for the first, second, … time.
 
     Yields each number, and whether the write was acknowledged. The last one is not cancelled.

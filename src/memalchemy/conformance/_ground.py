@@ -1,4 +1,4 @@
-"""`Ground`: where an adapter is checked. It has a tenant of its own for each check."""
+"""`Place` and `Ground`: the databases of a check, with a tenant of its own."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Self
 
 from memalchemy.checkpoints import Checkpointer
-from memalchemy.conformance._checks import Skipped, fail
+from memalchemy.conformance._checks import Skipped, fail, made_by
 from memalchemy.conformance._processes import Worker, lent_worker
 from memalchemy.conformance._worker import write_until
 from memalchemy.conformance.subject import Subject
@@ -23,18 +23,10 @@ from memalchemy.errors import MemalchemyError
 IN_MEMORY = "sqlite://"
 
 
-class Ground:
-    """A subject, and databases for one check of it.
+class Place:
+    """A database with a tenant for one check: of a given URL, or a new SQLite file."""
 
-    Args:
-        subject: the subject.
-        name: the text that names it for other processes, if there is one.
-        url: a migrated database; without it a SQLite file for each check.
-    """
-
-    def __init__(self, subject: Subject[Any], name: str | None, url: str | None) -> None:
-        self.subject = subject
-        self._name = name
+    def __init__(self, url: str | None) -> None:
         self._given = url
         self._databases: list[Database] = []
 
@@ -58,6 +50,50 @@ class Ground:
     def tenant(self) -> str:
         """The tenant of the check."""
         return self._tenants[0]
+
+    def _open_database(self, url: str) -> Database:
+        db = Database(url, tenant=self.tenant)
+        self._databases.append(db)
+        return db
+
+
+def on_database(make: Callable[..., Any], url: str | None) -> Callable[[], Any]:
+    """Return *make* as a function without arguments; if it needs one, give it a database.
+
+    Raises:
+        ValueError: *url* is given, and *make* takes no database.
+    """
+    needed = [
+        one
+        for one in inspect.signature(make).parameters.values()
+        if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
+    if not needed:
+        if url is not None:
+            raise ValueError("database= is for a factory that takes a Database")
+        return make
+
+    @contextlib.asynccontextmanager
+    async def made() -> AsyncIterator[Any]:
+        async with Place(url) as place, made_by(lambda: make(place.db)) as subject:
+            yield subject
+
+    return made
+
+
+class Ground(Place):
+    """A subject, and databases for one check of it.
+
+    Args:
+        subject: the subject.
+        name: the text that names it for other processes, if there is one.
+        url: a migrated database; without it a SQLite file for each check.
+    """
+
+    def __init__(self, subject: Subject[Any], name: str | None, url: str | None) -> None:
+        super().__init__(url)
+        self.subject = subject
+        self._name = name
 
     def adapter(self) -> Any:
         """Make an adapter on the database of the check."""
@@ -105,16 +141,12 @@ class Ground:
 
         A refusal is one of the subject's, or an error of memalchemy's own.
         """
+        refusals: tuple[type[Exception], ...] = (*self.subject.refusals, MemalchemyError)
         try:
             await self.write(adapter, id_, text)
-        except (*self.subject.refusals, MemalchemyError):
+        except refusals:
             return False
         return True
-
-    def _open_database(self, url: str) -> Database:
-        db = Database(url, tenant=self.tenant)
-        self._databases.append(db)
-        return db
 
     @contextlib.asynccontextmanager
     async def writers(self) -> AsyncIterator[Writers]:

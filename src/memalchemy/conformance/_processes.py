@@ -30,8 +30,8 @@ class Worker:
     def __init__(self) -> None:
         self._children: set[int] = set()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed with the process
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", _worker.__name__],
+        self._process = subprocess.Popen(  # noqa: S603 - this module's own
+            [sys.executable, "-c", f"from {_worker.__name__} import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -1,8 +1,6 @@
 """Process whose children write through a subject, for the checks of kills and of processes.
 
-    python -m memalchemy.conformance._worker
-
-Each line that it reads is a JSON object: ``path``, from which it imports, and ``jobs``. A child for
+Each line that `main` reads is a JSON object: ``path``, from which it imports, and ``jobs``. A child for
 each of these writes a number of texts and tells of every write that was acknowledged. Children are
 forked, because the import of a framework takes seconds.
 """
@@ -54,7 +52,7 @@ def _child(subject: Subject[Any], job: dict[str, Any]) -> NoReturn:
     try:
         asyncio.run(_write(subject, job))
         code = 0
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - the process that waits is told of it
         traceback.print_exc()
         sys.stderr.flush()
     finally:
@@ -77,7 +75,3 @@ def main() -> None:
             _tell(started=child, who=job["who"])
         codes = {who: os.waitpid(child, 0)[1] for child, who in children.items()}
         _tell(ended=codes)
-
-
-if __name__ == "__main__":
-    main()

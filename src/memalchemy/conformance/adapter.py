@@ -20,6 +20,7 @@ from memalchemy.conformance._checks import (
     expect_equal,
     run_checks,
     spoil,
+    subject_name,
 )
 from memalchemy.conformance._ground import Ground
 from memalchemy.conformance._worker import nth_text
@@ -45,7 +46,7 @@ async def check_adapter(
     *,
     database: str | None = None,
     checks: Iterable[Check] = ADAPTER_CHECKS,
-    timeout: float = SECONDS,
+    timeout: float = SECONDS,  # noqa: ASYNC109 - of each check, not of this call
 ) -> Report:
     """Check what an adapter promises whatever framework it serves.
 
@@ -68,12 +69,8 @@ async def check_adapter(
     found = load_object(subject) if isinstance(subject, str) else subject
     if not isinstance(found, Subject):
         raise ValueError(f"a subject is a Subject, not {type(found).__name__}")
-    about = name or f"{getattr(found.open, '__module__', '')}.{_name_of(found.open)}"
+    about = name or subject_name(found.open)
     return await run_checks(about, lambda: Ground(found, name, database), checks, timeout)
-
-
-def _name_of(thing: Any) -> str:
-    return str(getattr(thing, "__qualname__", type(thing).__qualname__))
 
 
 # --- Reading what was written --------------------------------------------------------------------
@@ -123,8 +120,8 @@ async def reads_in_the_order_of_writes(ground: Ground) -> None:
 
 @ADAPTER_CHECKS(PROMISES_PAGE)
 async def a_deletion_removes_an_id_and_nothing_else(ground: Ground) -> None:
-    """After an id was deleted nothing is read of it, other ids are as they were, and what is written
-    under it next begins anew.
+    """After an id was deleted nothing is read of it, other ids are as they were, and what is
+    written under it next begins anew.
     """
     adapter = ground.adapter()
     for id_ in ("kept", "deleted", "deleted too"):
@@ -413,8 +410,8 @@ async def a_cancelled_write_is_whole_or_absent(ground: Ground) -> None:
 
 @ADAPTER_CHECKS(PROMISES_PAGE)
 async def a_killed_process_loses_no_acknowledged_write(ground: Ground) -> None:
-    """After a process was killed with SIGKILL, every write that was acknowledged to it is read, each
-    is whole, and the id may be written to.
+    """After a process was killed with SIGKILL, every write that was acknowledged to it is read,
+    each is whole, and the id may be written to.
     """
     adapter = ground.adapter()
     async with ground.writers() as process:
@@ -446,8 +443,8 @@ async def a_killed_process_loses_no_acknowledged_write(ground: Ground) -> None:
 
 @ADAPTER_CHECKS(f"{ADAPTERS_PAGE}#where-data-lies")
 async def forget_erases_what_was_written(ground: Ground) -> None:
-    """`memalchemy.Checkpointer.forget` of the tenant erases all that the adapter has stored, and the
-    database verifies before that.
+    """`memalchemy.Checkpointer.forget` of the tenant erases all that the adapter has stored, and
+    the database verifies before that.
     """
     adapter = ground.adapter()
     for text in ("1", "2"):

@@ -6,6 +6,7 @@ import textwrap
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+WIDTH = 100
 Status = Literal["passed", "failed", "skipped"]
 
 
@@ -44,9 +45,16 @@ class Result:
             ("happened", self.message),
             ("see", self.source),
         ):
+            indent = f"  {label + ':':<10}"
             first, *more = text.splitlines() or [""]
-            lines.append(f"  {label + ':':<10}{first}")
-            lines += textwrap.indent("\n".join(more), " " * 12).splitlines()
+            lines += textwrap.wrap(
+                first,
+                width=WIDTH,
+                initial_indent=indent,
+                subsequent_indent=" " * len(indent),
+                break_long_words=False,
+            ) or [indent]
+            lines += textwrap.indent("\n".join(more), " " * len(indent)).splitlines()
         return "\n".join(lines)
 
 

@@ -1,8 +1,8 @@
 """Process whose children write through a subject, for the checks of kills and of processes.
 
-Each line that `main` reads is a JSON object: ``path``, from which it imports, and ``jobs``. A child for
-each of these writes a number of texts and tells of every write that was acknowledged. Children are
-forked, because the import of a framework takes seconds.
+Each line that `main` reads is a JSON object: ``path``, from which it imports, and ``jobs``. A child
+for each of these writes a number of texts and tells of every write that was acknowledged. Children
+are forked, because the import of a framework takes seconds.
 """
 
 from __future__ import annotations

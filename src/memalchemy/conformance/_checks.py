@@ -328,9 +328,12 @@ class Interrupted:
 
 
 async def each_interruption(
-    write: Callable[[int], Awaitable[Any]], most: int = 12
+    write: Callable[[int], Awaitable[Any]], most: int = 20
 ) -> AsyncGenerator[tuple[int, bool]]:
     """Call *write* with 1, 2, … and cancel it where it suspends for the first, second, … time.
+
+    Before that it is called with 0 and runs to its end, so that what the first write begins with,
+    such as a connection, is there.
 
     Yields each number, and whether the write was acknowledged. The last one is not cancelled.
     """
@@ -338,6 +341,7 @@ async def each_interruption(
     async def run(work: Interrupted) -> None:
         await work
 
+    await write(0)
     for number in itertools.count(1):
         work = Interrupted(write(number), number if number < most else 0)
         task = asyncio.create_task(run(work))

@@ -39,7 +39,7 @@ from memalchemy.errors import Conflict, NotFound, NotSerialisable, TooLarge
 CHECKPOINTER_CHECKS = Checks()
 """The checks of a checkpointer, in the order in which `check_checkpointer` runs them."""
 
-SAVES = 16
+SAVES = 12
 
 
 async def check_checkpointer(
@@ -515,8 +515,11 @@ async def saves_at_once_form_one_line(checkpointer: Any) -> None:
     """A plain save never conflicts: of many at once none is lost, each has an id and a position of
     its own, and the later lands after the earlier.
     """
-    ids = await asyncio.gather(*(checkpointer.save({"n": n}, "thread") for n in range(SAVES)))
-    expect_equal("the number of ids", len({*ids}), SAVES)
+    ids: list[str] = []
+    for first in (0, SAVES):  # a thread that does not exist yet, and one that does
+        numbers = range(first, first + SAVES)
+        ids += await asyncio.gather(*(checkpointer.save({"n": n}, "thread") for n in numbers))
+    expect_equal("the number of ids", len({*ids}), 2 * SAVES)
     found = await _history(checkpointer, "thread")
     listed = [one.checkpoint_id for one in found]
     expect_equal("the checkpoints", {*listed}, {*ids})

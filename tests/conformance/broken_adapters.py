@@ -178,6 +178,7 @@ BROKEN["processes_lose_no_write"] = replace(LISTS, write=add_locked)
 
 async def write_in_two_steps(values: KeyValue, id_: str, text: str) -> None:
     await VALUES.write(values, id_, text[: len(text) // 2])
+    await asyncio.sleep(0)
     await VALUES.write(values, id_, text)
 
 

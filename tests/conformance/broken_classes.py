@@ -234,6 +234,7 @@ class LooksThenSaves(Checkpointer):
 class SavesInTwoSteps(Checkpointer):
     async def save(self, state: Any, thread_id: str, *args: Any, **options: Any) -> str:
         made = await super().save({}, thread_id, *args, **options)
+        await asyncio.sleep(0)
         return await super().save(state, thread_id, made, *args[1:], **options)
 
 
@@ -337,6 +338,7 @@ class CountsBeforehand(Store):
 class PutsInTwoSteps(Store):
     async def put(self, namespace: Any, key: str, *args: Any, **options: Any) -> int:
         await super().put(namespace, key, {})
+        await asyncio.sleep(0)
         return await super().put(namespace, key, *args, **options)
 
 

@@ -328,27 +328,29 @@ class Interrupted:
 
 
 async def each_interruption(
-    write: Callable[[int], Awaitable[Any]], most: int = 20
+    write: Callable[[int], Awaitable[Any]], rounds: int = 3, most: int = 20
 ) -> AsyncGenerator[tuple[int, bool]]:
-    """Call *write* with 1, 2, … and cancel it where it suspends for the first, second, … time.
+    """Cancel writes where they suspend for the first time, the second, and so on to their ends.
 
-    Before that it is called with 0 and runs to its end, so that what the first write begins with,
-    such as a connection, is there.
-
-    Yields each number, and whether the write was acknowledged. The last one is not cancelled.
+    Some rounds, because it depends on other threads how far a write has come then. *write* is
+    called with a number of its own each time, at first with 0, which is not cancelled: what the
+    first write begins with, such as a connection, is there then. Yields the number of each write,
+    and whether it was acknowledged.
     """
 
     async def run(work: Interrupted) -> None:
         await work
 
     await write(0)
-    for number in itertools.count(1):
-        work = Interrupted(write(number), number if number < most else 0)
-        task = asyncio.create_task(run(work))
-        await asyncio.wait([task])
-        acknowledged = not task.cancelled()
-        if acknowledged:
-            task.result()
-        yield number, acknowledged
-        if work.suspended < number or number == most:
-            return
+    numbers = itertools.count(1)
+    for _ in range(rounds):
+        for at in range(1, most):
+            number = next(numbers)
+            work = Interrupted(write(number), at)
+            task = asyncio.create_task(run(work))
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.result()
+            yield number, not task.cancelled()
+            if work.suspended < at:
+                break

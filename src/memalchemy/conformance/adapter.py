@@ -400,8 +400,7 @@ async def a_cancelled_write_is_whole_or_absent(ground: Ground) -> None:
             whole = [f"{number} {text}"]
             expect(
                 found == whole or (found == [] and not acknowledged),
-                f"after a write that was cancelled where it waited for the {number}. time, "
-                f"{len(found)} texts are read: {found!s:.100}",
+                f"after a write was cancelled {len(found)} texts are read: {found!s:.100}",
             )
             next_id = f"next {number}"
             await ground.write(adapter, next_id, "next")

@@ -247,7 +247,7 @@ async def a_cancelled_append_is_whole_or_absent(log: Any) -> None:
         async for number, acknowledged in tried:
             thread_id = f"thread {number}"
             found = await _values(log, thread_id)
-            at = f"after an append that was cancelled where it waited for the {number}. time"
+            at = "after an append was cancelled"
             whole = found == values or (found == [] and not acknowledged)
             expect(whole, f"{at}, {len(found)} entries are there")
             await log.append(f"next {number}", "next")

@@ -274,7 +274,7 @@ async def a_cancelled_put_is_whole_or_absent(store: Any) -> None:
     async with aclosing(each_interruption(put)) as tried:
         async for number, acknowledged in tried:
             found = await store.get(HERE, f"key {number}")
-            at = f"after a put that was cancelled where it waited for the {number}. time"
+            at = "after a put was cancelled"
             expect(found == value or (found is None and not acknowledged), f"{at}: {found!r:.100}")
             await store.put(HERE, f"next {number}", "next")
             expect_equal("the next put", await store.get(HERE, f"next {number}"), "next")

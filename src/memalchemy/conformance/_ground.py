@@ -63,9 +63,13 @@ def on_database(make: Callable[..., Any], url: str | None) -> Callable[[], Any]:
     Raises:
         ValueError: *url* is given, and *make* takes no database.
     """
+    try:
+        parameters = [*inspect.signature(make).parameters.values()]
+    except ValueError:  # a class that is built in, or derived from one
+        parameters = []
     needed = [
         one
-        for one in inspect.signature(make).parameters.values()
+        for one in parameters
         if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
     ]
     if not needed:
@@ -123,6 +127,14 @@ class Ground(Place):
         """Make an adapter on another database, which is empty."""
         other = f"sqlite:///{self.directory}/other.db"
         return self.subject.open(self._open_database(other))
+
+    async def close_loop(self) -> None:
+        """Close the connections of a loop that is about to end.
+
+        Those of SQLite are of the whole process.
+        """
+        if not self.db.dialect.single_writer:
+            await self.db.close()
 
     async def write(self, adapter: Any, id_: str, text: str) -> Any:
         """Write a text; return what the subject has given to the adapter."""

@@ -271,7 +271,7 @@ async def one_object_serves_several_event_loops(ground: Ground) -> None:
             try:
                 return await one(id_)
             finally:
-                await ground.db.close()
+                await ground.close_loop()
 
         return asyncio.run(used())
 

@@ -121,7 +121,8 @@ async def test_what_a_check_has_written_to_a_given_database_is_erased(tmp_path: 
 
     async with Database(url) as db, db.transaction() as tx:
         for table in ("threads", "deltas", "store_items", "embeddings"):
-            found = await tx.exec_driver_sql(f"SELECT count(*) FROM {table}")
+            ours = f"SELECT count(*) FROM {table} WHERE tenant LIKE 'conformance-%'"
+            found = await tx.exec_driver_sql(ours)
             assert found.scalar() == 0, table
 
 

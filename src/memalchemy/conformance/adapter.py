@@ -21,6 +21,7 @@ from memalchemy.conformance._checks import (
     run_checks,
     spoil,
     subject_name,
+    together,
 )
 from memalchemy.conformance._ground import Ground
 from memalchemy.conformance._worker import nth_text
@@ -276,7 +277,7 @@ async def one_object_serves_several_event_loops(ground: Ground) -> None:
         return asyncio.run(used())
 
     ids = ["here", "thread 1", "thread 2"]
-    found = await asyncio.gather(
+    found = await together(
         one(ids[0]), *(asyncio.to_thread(in_a_loop_of_its_own, id_) for id_ in ids[1:])
     )
     expect_equal("what each loop has read", found, [[f"of {id_}"] for id_ in ids])
@@ -308,7 +309,7 @@ async def _many_tasks(ground: Ground, adapters: list[Any]) -> None:
             acknowledged.append(f"{task} {number}")
             await ground.write(adapter, f"own {task}", f"{number}")
 
-    await asyncio.gather(*map(work, range(TASKS)))
+    await together(*map(work, range(TASKS)))
     for adapter in adapters:
         found = await ground.read(adapter, "shared")
         _check_order(ground, found, {str(task): WRITES for task in range(TASKS)}, str)
@@ -381,7 +382,7 @@ async def readers_see_whole_writes(ground: Ground) -> None:
             expect(count >= most, "a reader saw fewer writes than an earlier reading")
             most = count
 
-    await asyncio.gather(write(), read(), read())
+    await together(write(), read(), read())
     expect_equal("the texts afterwards", await ground.read(reading, "id"), ground.seen(*texts))
 
 

@@ -30,6 +30,7 @@ from memalchemy.conformance._checks import (
     run_checks,
     spoil,
     subject_name,
+    together,
 )
 from memalchemy.conformance._ground import on_database
 from memalchemy.conformance.report import Report
@@ -392,7 +393,7 @@ async def an_unexpected_parent_is_a_conflict(checkpointer: Any) -> None:
         except Conflict:
             return None
 
-    saved = [one for one in await asyncio.gather(*map(save, range(1, 9))) if one]
+    saved = [one for one in await together(*map(save, range(1, 9))) if one]
     expect_equal("the number that succeeded", len(saved), 1)
     found = await checkpointer.list_checkpoints("thread")
     expect_equal("the ids", found, [*saved, first])
@@ -518,7 +519,7 @@ async def saves_at_once_form_one_line(checkpointer: Any) -> None:
     ids: list[str] = []
     for first in (0, SAVES):  # a thread that does not exist yet, and one that does
         numbers = range(first, first + SAVES)
-        ids += await asyncio.gather(*(checkpointer.save({"n": n}, "thread") for n in numbers))
+        ids += await together(*(checkpointer.save({"n": n}, "thread") for n in numbers))
     expect_equal("the number of ids", len({*ids}), 2 * SAVES)
     found = await _history(checkpointer, "thread")
     listed = [one.checkpoint_id for one in found]

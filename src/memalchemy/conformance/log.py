@@ -28,6 +28,7 @@ from memalchemy.conformance._checks import (
     run_checks,
     spoil,
     subject_name,
+    together,
 )
 from memalchemy.conformance._ground import on_database
 from memalchemy.conformance.report import Report
@@ -143,7 +144,7 @@ async def a_key_is_appended_once(log: Any) -> None:
     expect_equal("the values", await _values(log), ["a", "b", "c"])
     await log.append("another", "a", keys="1")
     expect_equal("another log", await _values(log, "another"), ["a"])
-    await asyncio.gather(*(log.append("thread", n, keys="same") for n in range(WRITERS)))
+    await together(*(log.append("thread", n, keys="same") for n in range(WRITERS)))
     expect_equal("the number of entries", len(await _values(log)), 4)
 
 
@@ -205,7 +206,7 @@ async def an_unexpected_version_is_a_conflict(log: Any) -> None:
             return False
         return True
 
-    succeeded = await asyncio.gather(*map(append, range(1, 9)))
+    succeeded = await together(*map(append, range(1, 9)))
     expect_equal("the number that succeeded", sum(succeeded), 1)
     expect_equal("the values", await _values(log), [0, succeeded.index(True) + 1])
     expect(await log.version("thread") > version, "a write did not move the version")
@@ -221,7 +222,7 @@ async def appends_at_once_stay_together(log: Any) -> None:
         for number in range(4):
             await log.append("thread", [[writer, number, part] for part in range(3)])
 
-    await asyncio.gather(*map(append, range(WRITERS)))
+    await together(*map(append, range(WRITERS)))
     found = await _values(log)
     expect_equal("the number of entries", len(found), WRITERS * 12)
     for at in range(0, len(found), 3):
@@ -332,7 +333,7 @@ async def every_entry_is_popped_once(log: Any) -> None:
     expect_equal("the newest", (popped.position, popped.value), (positions[-1], 11))
     (new,) = await log.append("thread", 11)
     expect(new > positions[-1], "the position of a popped entry is given out again")
-    found = await asyncio.gather(*(log.pop("thread") for _ in range(14)))
+    found = await together(*(log.pop("thread") for _ in range(14)))
     values = sorted(one.value for one in found if one is not None)
     expect_equal("the popped values", values, [*range(12)])
     expect_equal("what is left", await _values(log), [])

@@ -28,6 +28,7 @@ from memalchemy.conformance._checks import (
     run_checks,
     spoil,
     subject_name,
+    together,
 )
 from memalchemy.conformance._ground import on_database
 from memalchemy.conformance.report import Report
@@ -215,7 +216,7 @@ async def an_unexpected_version_is_a_conflict(store: Any) -> None:
             return False
         return True
 
-    succeeded = await asyncio.gather(*map(put, range(1, 9)))
+    succeeded = await together(*map(put, range(1, 9)))
     expect_equal("the number that succeeded", sum(succeeded), 1)
     found = await store.get(HERE, "key")
     expect_equal("the value", found, succeeded.index(True) + 1)
@@ -234,7 +235,7 @@ async def changes_at_once_lose_nothing(store: Any) -> None:
 
         await store.change(HERE, "count", one_more)
 
-    await asyncio.gather(*(add() for _ in range(WRITERS)))
+    await together(*(add() for _ in range(WRITERS)))
     expect_equal("the count", await store.get(HERE, "count"), WRITERS)
 
     def refuse(item: Any) -> int:
@@ -254,7 +255,7 @@ async def puts_at_once_are_all_there(store: Any) -> None:
         await store.put(HERE, f"own {number}", {"n": number})
         return int(await store.put(HERE, "shared", {"n": number, "list": [number] * 50}))
 
-    versions = await asyncio.gather(*map(put, range(WRITERS)))
+    versions = await together(*map(put, range(WRITERS)))
     expect_equal("the versions", sorted(versions), [*range(1, WRITERS + 1)])
     for number in range(WRITERS):
         found = await store.get(HERE, f"own {number}")

@@ -59,12 +59,6 @@ async def test_entries_come_back_in_order_equal_and_of_the_same_types(log: Threa
     assert [entry.position for entry in found] == positions
 
 
-async def test_a_value_that_is_a_list_goes_into_a_list(log: ThreadLog) -> None:
-    await log.append("t", [[1, 2]])
-
-    assert values(await log.tail("t")) == [[1, 2]]
-
-
 async def test_nothing_is_appended_by_an_empty_list(log: ThreadLog) -> None:
     assert await log.append("t", []) == []
     assert await log.version("t") == 0
@@ -215,16 +209,6 @@ async def test_pop_takes_the_newest_and_its_position_is_not_given_out_again(log:
     assert (popped.position, popped.value) == (2, "b")
     assert await log.append("t", "c") == [3]
     assert values(await log.tail("t")) == ["a", "c"]
-
-
-async def test_every_entry_is_popped_exactly_once(log: ThreadLog) -> None:
-    await log.append("t", list(range(30)))
-
-    popped = await asyncio.gather(*(log.pop("t") for _ in range(40)))
-
-    found = [entry.value for entry in popped if entry is not None]
-    assert sorted(found) == list(range(30))
-    assert popped.count(None) == 10
 
 
 async def test_appends_at_once_lose_nothing_and_stay_together(log: ThreadLog) -> None:

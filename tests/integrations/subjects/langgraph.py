@@ -17,7 +17,7 @@ def _config(thread_id: str) -> Any:
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
 
 
-async def _save(saver: MemalchemySaver, id_: str, text: str) -> None:
+async def _save(saver: MemalchemySaver, id_: str, text: str) -> Any:
     before = await saver.aget_tuple(_config(id_))
     versions: Any = {} if before is None else before.checkpoint["channel_versions"]
     version = saver.get_next_version(versions.get("text"), None)
@@ -25,12 +25,25 @@ async def _save(saver: MemalchemySaver, id_: str, text: str) -> None:
     checkpoint["channel_values"] = {"text": text}
     checkpoint["channel_versions"] = {"text": version}
     parent = _config(id_) if before is None else before.config
-    await saver.aput(parent, checkpoint, {}, {"text": version})
+    metadata: Any = {}
+    await saver.aput(parent, checkpoint, metadata, {"text": version})
+    return checkpoint, metadata
 
 
 async def _load(saver: MemalchemySaver, id_: str) -> list[str]:
     found = await saver.aget_tuple(_config(id_))
     return [] if found is None else [found.checkpoint["channel_values"]["text"]]
+
+
+async def _put(store: MemalchemyStore, id_: str, text: str) -> Any:
+    value = {"text": text}
+    await store.aput((id_,), id_, value)
+    return value
+
+
+async def _objects(store: MemalchemyStore, id_: str) -> Any:
+    item = await store.aget((id_,), id_)
+    return None if item is None else item.value
 
 
 async def _get(store: MemalchemyStore, id_: str) -> list[str]:
@@ -45,12 +58,14 @@ SUBJECTS = {
         _load,
         lambda saver, id_: saver.adelete_thread(id_),
         appends=False,
+        objects=lambda saver, id_: saver.aget_tuple(_config(id_)),
     ),
     "LangGraph's store": Subject(
         MemalchemyStore,
-        lambda store, id_, text: store.aput((id_,), id_, {"text": text}),
+        _put,
         _get,
         lambda store, id_: store.adelete((id_,), id_),
         appends=False,
+        objects=_objects,
     ),
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from lauren_ai import StorageError
+
 from memalchemy.conformance import Subject
 from memalchemy.integrations.lauren_ai import (
     MemalchemyConversationStore,
@@ -19,6 +21,12 @@ ADAPTERS: dict[Any, Any] = {
 }
 
 
+async def _save(store: MemalchemyConversationStore, id_: str, text: str) -> Any:
+    messages = [{"role": "user", "content": text}]
+    await store.save(id_, messages)
+    return messages
+
+
 async def _load(store: MemalchemyConversationStore, id_: str) -> list[str]:
     found: Any = await store.load(id_)
     return [one["content"] for one in found["messages"]] if found else []
@@ -27,9 +35,11 @@ async def _load(store: MemalchemyConversationStore, id_: str) -> list[str]:
 SUBJECTS = {
     "lauren-ai's conversations": Subject(
         MemalchemyConversationStore,
-        lambda store, id_, text: store.save(id_, [{"role": "user", "content": text}]),
+        _save,
         _load,
         lambda store, id_: store.delete(id_),
         appends=False,
+        objects=lambda store, id_: store.load(id_),
+        refusals=(StorageError,),
     )
 }

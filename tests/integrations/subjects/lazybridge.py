@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from memalchemy.conformance import Subject
 from memalchemy.integrations.lazybridge import MemalchemyStore
@@ -11,17 +12,24 @@ FRAMEWORK, EXTRA = "lazybridge", "lazybridge"
 ADAPTERS = {MemalchemyStore: MemalchemyStore}
 
 
+async def _write(store: MemalchemyStore, id_: str, text: str) -> Any:
+    value = {"text": text}
+    await asyncio.to_thread(store.write, id_, value)
+    return value
+
+
 async def _read(store: MemalchemyStore, id_: str) -> list[str]:
     found = await asyncio.to_thread(store.read, id_)
-    return [] if found is None else [found]
+    return [] if found is None else [found["text"]]
 
 
 SUBJECTS = {
     "LazyBridge's store": Subject(
         MemalchemyStore,
-        lambda store, id_, text: asyncio.to_thread(store.write, id_, text),
+        _write,
         _read,
         lambda store, id_: asyncio.to_thread(store.delete, id_),
         appends=False,
+        objects=lambda store, id_: asyncio.to_thread(store.read, id_),
     )
 }

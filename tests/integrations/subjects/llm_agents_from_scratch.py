@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from llm_agents_from_scratch.data_structures import Episode, Task, TaskResult
 
@@ -14,10 +15,12 @@ ADAPTERS = {MemalchemyMemoryStore: MemalchemyMemoryStore}
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-async def _write(store: MemalchemyMemoryStore, id_: str, text: str) -> None:
+async def _write(store: MemalchemyMemoryStore, id_: str, text: str) -> Any:
     result = TaskResult(task_id=id_, content="")
     task = Task(id_=id_, instruction="")
-    await store.write(Episode(id_=id_, task=task, rollout=text, result=result, completed_at=NOON))
+    episode = Episode(id_=id_, task=task, rollout=text, result=result, completed_at=NOON)
+    await store.write(episode)
+    return episode
 
 
 async def _get(store: MemalchemyMemoryStore, id_: str) -> list[str]:
@@ -28,6 +31,11 @@ async def _get(store: MemalchemyMemoryStore, id_: str) -> list[str]:
 
 SUBJECTS = {
     "llm-agents' memories": Subject(
-        MemalchemyMemoryStore, _write, _get, lambda store, id_: store.delete(id_), appends=False
+        MemalchemyMemoryStore,
+        _write,
+        _get,
+        lambda store, id_: store.delete(id_),
+        appends=False,
+        objects=lambda store, id_: store.get(id_),
     )
 }

@@ -19,8 +19,10 @@ ADAPTERS: dict[Any, Any] = {
 }
 
 
-async def _add(sessions: MemalchemySessions, id_: str, text: str) -> None:
-    await sessions.session(id_).add_items([{"role": "user", "content": text}])
+async def _add(sessions: MemalchemySessions, id_: str, text: str) -> Any:
+    items: list[Any] = [{"role": "user", "content": text}]
+    await sessions.session(id_).add_items(items)
+    return items
 
 
 async def _items(sessions: MemalchemySessions, id_: str) -> list[str]:
@@ -30,6 +32,10 @@ async def _items(sessions: MemalchemySessions, id_: str) -> list[str]:
 
 SUBJECTS = {
     "a session of OpenAI's": Subject(
-        MemalchemySessions, _add, _items, lambda sessions, id_: sessions.delete(id_)
+        MemalchemySessions,
+        _add,
+        _items,
+        lambda sessions, id_: sessions.delete(id_),
+        objects=lambda sessions, id_: sessions.session(id_).get_items(),
     )
 }

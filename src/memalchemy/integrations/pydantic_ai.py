@@ -11,6 +11,7 @@ await store.save(result)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -140,17 +141,13 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         if unknown := {entry.kind for entry in new_entries} - {"message"}:
             raise UserError(f"entries of the kind {unknown.pop()!r} cannot be stored")
         known = self._seen.get(record.conversation_id) if expected_revision is not None else None
-        if known is None or known.value["revision"] != expected_revision:
-            known = await self._expected(record.conversation_id, expected_revision)
-        thread = await self._thread_for(record, new_entries, known)
-
-        async def write(mode: Mode) -> None:
-            await self._write(record, new_entries, thread, known, mode)
-
+        if known is not None and known.value["revision"] == expected_revision:
+            with suppress(Conflict):  # it may be older than another write of this revision
+                return await self._save(record, new_entries, known)
+        known = await self._expected(record.conversation_id, expected_revision)
         try:
-            await in_storable_mode(write)
+            await self._save(record, new_entries, known)
         except Conflict as conflict:
-            self._seen.drop(record.conversation_id)
             raise ConversationConflict(record.conversation_id) from conflict
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
@@ -242,6 +239,20 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         record = _RECORD.validate_python(item.value["record"])
         return self._remember(record, item.value["log"], item.version, item.created_at)
 
+    async def _save(
+        self,
+        record: ConversationRecord,
+        new_entries: Sequence[ConversationEntry],
+        known: StoreItem | None,
+    ) -> None:
+        """Write a record in place of the one that is *known*.
+
+        Raises:
+            Conflict: the stored record is not that one.
+        """
+        thread = await self._thread_for(record, new_entries, known)
+        await in_storable_mode(lambda mode: self._write(record, new_entries, thread, known, mode))
+
     async def _thread_for(
         self,
         record: ConversationRecord,
@@ -320,7 +331,9 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         if not left:
             await self.log.delete(thread, connection=connection)
             return
-        entries = {entry.key: entry for entry in await self.log.range(thread, connection=connection)}
+        entries = {
+            entry.key: entry for entry in await self.log.range(thread, connection=connection)
+        }
         reached: set[str | None] = {None}
         for tip in tips:
             at: str | None = tip

@@ -9,7 +9,7 @@ LONGEST = 120
 
 
 def key_of(id_: str) -> str:
-    """Return an id as a key: itself, or a digest of one that is long, empty or of odd characters."""
+    """Return an id as a key: itself, or a digest of a long or an odd one."""
     is_plain = id_.isascii() and id_.isprintable() and not id_.startswith("#")
     if 0 < len(id_) <= LONGEST and is_plain:
         return id_

@@ -67,6 +67,8 @@ maybe = st.sampled_from([None, "x", "y\x00 ü", ""])
 keys = st.sampled_from(
     [None, None, "0:1:complete", "1:1:interrupted", "2:2:complete", "", "k" * 300]
 )
+PLAIN = [MESSAGES[at] for at in (0, 1, 3, 5)]
+"""Without a tuple and a lone surrogate, which the harness' own store loads as a list and refuses."""
 records = st.builds(
     RunRecord,
     run_id=st.sampled_from(["run-1", "run-2", "run-3", "run-4"]),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai_harness import memory
 from pydantic_ai_harness.memory import (
     InMemoryStore,
     Memory,
@@ -26,10 +27,13 @@ from pydantic_ai_harness.memory import (
     MemoryStore,
     MetadataMemoryStore,
     SearchableMemoryStore,
+    _in_memory,
+    _sqlite,
+    _store,
 )
 
 from memalchemy import Database, Store, TooLarge
-from memalchemy.integrations.pydantic_ai_harness import MemalchemyMemoryStore
+from memalchemy.integrations.pydantic_ai_harness import MemalchemyMemoryStore, memory_store
 
 SCALE = float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))
 
@@ -166,7 +170,7 @@ class Both:
 
 @given(st.lists(steps, min_size=10, max_size=40))
 @settings(
-    max_examples=max(int(20 * SCALE), 1),
+    max_examples=max(int(40 * SCALE), 1),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -179,6 +183,16 @@ async def test_any_sequence_does_what_the_store_of_the_harness_does(
 
 
 # --- What the oracle does not show ----------------------------------------------------------------
+
+
+def test_what_all_stores_of_the_harness_share_is_private_and_theirs() -> None:
+    names = ("lexical_search", "validate_store_path", "validate_store_prefix", "encode_metadata")
+    for name in (*names, "decode_metadata", "is_direct_child"):
+        shared = getattr(_store, name)
+        assert not hasattr(memory, name), "import it from pydantic_ai_harness.memory"
+        assert getattr(memory_store, name) is shared
+        theirs = (_in_memory, _sqlite)
+        assert any(getattr(module, name, None) is shared for module in theirs)
 
 
 def test_it_has_the_protocols_of_the_harness(store: MemalchemyMemoryStore) -> None:

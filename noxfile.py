@@ -253,6 +253,7 @@ def _benchmark(session: nox.Session, *options: str) -> None:
         "locus-sdk==3.0.1",
         "lazybridge==1.8.3",
         "lauren-ai==1.6.0",
+        "pydantic-ai-harness==0.62.0",
         "openai-agents[sqlalchemy]==0.24.0",
         "aiosqlite==0.22.1",
         "asyncpg==0.32.0",

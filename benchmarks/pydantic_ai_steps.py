@@ -1,9 +1,9 @@
-"""Step stores of the Pydantic AI harness: ours against its `SqliteStepStore` and `PostgresStepStore`.
+"""Step stores of the Pydantic AI harness: ours against its own for SQLite and PostgreSQL.
 
-All are called as `StepPersistence` does: `save_snapshot` with the whole history after each turn, which
-adds two messages, `append_event` and `record_tool_effect` with what happened, and `latest_snapshot` to
-go on, on runs of two lengths. Ours indexes the words, theirs do not: bytes are reported for ours
-with and without. Theirs for PostgreSQL is on a pool of asyncpg's.
+All are called as `StepPersistence` does: `save_snapshot` with the whole history after each turn,
+which adds two messages, `append_event` and `record_tool_effect` with what happened, and
+`latest_snapshot` to go on, on runs of two lengths. Ours indexes the words, theirs do not: bytes are
+reported for ours with and without. Theirs for PostgreSQL is on a pool of asyncpg's.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import fields
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_ai_harness.step_persistence import (
     ContinuableSnapshot,
@@ -28,6 +28,9 @@ from memalchemy.integrations._pydantic_ai_messages import (
 from memalchemy.integrations.pydantic_ai_harness._keys import key_of
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
+
+Record = RunRecord | StepEvent | ContinuableSnapshot | ToolEffectRecord
+R = TypeVar("R", RunRecord, StepEvent, ContinuableSnapshot, ToolEffectRecord)
 
 EVENTS, SNAPSHOTS, RUNS, EFFECTS, PRUNED = "events", "snapshots", "runs", "effects", "pruned"
 """Last part of the namespaces, before the run's id where there is one."""
@@ -78,7 +81,7 @@ class MemalchemyStepStore(Adapter):
                 f"max_snapshots_per_run is a whole number from 1, not {max_snapshots_per_run!r}"
             )
         self._most = max_snapshots_per_run
-        self.log = ThreadLog(self.db, namespace=(*self.namespace, EVENTS), index_text=index_text)
+        self.log = ThreadLog(self.db, namespace=(*self.namespace, EVENTS), index_text=False)
         """The logs of events; the thread is the run's id."""
         self.checkpointer = Checkpointer(
             self.db, namespace=(*self.namespace, SNAPSHOTS), index_text=index_text
@@ -101,7 +104,7 @@ class MemalchemyStepStore(Adapter):
         """
         try:
             await self.store.put(
-                (*self.namespace, RUNS), record.run_id, asdict(record), expected_version=None
+                (*self.namespace, RUNS), record.run_id, _fields(record), expected_version=None
             )
         except Conflict as conflict:
             raise ValueError(f"run_id {record.run_id!r} is already in the store") from conflict
@@ -109,7 +112,7 @@ class MemalchemyStepStore(Adapter):
     async def get_run(self, *, run_id: str) -> RunRecord | None:
         """Return a run, or ``None``."""
         found = await self.store.get((*self.namespace, RUNS), run_id)
-        return None if found is None else RunRecord(**found)
+        return None if found is None else _record(RunRecord, found)
 
     async def list_runs(
         self, *, parent_run_id: str | None = None, conversation_id: str | None = None
@@ -120,7 +123,7 @@ class MemalchemyStepStore(Adapter):
         items = await self.store.list_items(
             (*self.namespace, RUNS), filter=given or None, limit=NO_LIMIT
         )
-        found = [RunRecord(**item.value) for item in reversed(items)]
+        found = [_record(RunRecord, item.value) for item in reversed(items)]
         return sorted(found, key=lambda record: record.started_at)
 
     # --- Events -----------------------------------------------------------------------------------
@@ -137,7 +140,7 @@ class MemalchemyStepStore(Adapter):
 
     async def list_events(self, *, run_id: str) -> list[StepEvent]:
         """Return the events of a run, in the order in which they were appended."""
-        return [_event(entry.value) for entry in await self.log.range(run_id)]
+        return [_record(StepEvent, entry.value) for entry in await self.log.range(run_id)]
 
     # --- Snapshots --------------------------------------------------------------------------------
 
@@ -151,12 +154,12 @@ class MemalchemyStepStore(Adapter):
             Conflict: others saved into the run 20 times while this was tried.
         """
         messages = list(snapshot.messages)
-        fields = _fields(replace(snapshot, messages=[]))
+        stored = _fields(snapshot)
         key = snapshot.idempotency_key
         id_ = None if key is None else key_of(key)
 
         async def save(mode: Mode) -> bool:
-            state = {**fields, "messages": dump_messages(messages, mode)}
+            state = {**stored, "messages": dump_messages(messages, mode)}
             return await retry_on_conflict(
                 lambda: self._save(snapshot.run_id, id_, state), f"run {snapshot.run_id!r}"
             )
@@ -201,13 +204,13 @@ class MemalchemyStepStore(Adapter):
     async def record_tool_effect(self, record: ToolEffectRecord) -> None:
         """Store the effect of a tool call, in place of an earlier record of the call."""
         await self.store.put(
-            self._effects(record.run_id), key_of(record.tool_call_id), asdict(record)
+            self._effects(record.run_id), key_of(record.tool_call_id), _fields(record)
         )
 
     async def get_tool_effect(self, *, run_id: str, tool_call_id: str) -> ToolEffectRecord | None:
         """Return the record of a tool call, or ``None``."""
         found = await self.store.get(self._effects(run_id), key_of(tool_call_id))
-        return None if found is None else ToolEffectRecord(**found)
+        return None if found is None else _record(ToolEffectRecord, found)
 
     async def list_unresolved_tool_effects(self, *, run_id: str) -> list[ToolEffectRecord]:
         """Return the tool calls of a run that have begun and not ended, in the order of their
@@ -216,7 +219,7 @@ class MemalchemyStepStore(Adapter):
             self._effects(run_id), filter={"status": "started"}, limit=NO_LIMIT
         )
         found = sorted(items, key=lambda item: item.created_at)
-        return [ToolEffectRecord(**item.value) for item in found]
+        return [_record(ToolEffectRecord, item.value) for item in found]
 
     # --- Shared by the methods above --------------------------------------------------------------
 
@@ -262,13 +265,27 @@ class MemalchemyStepStore(Adapter):
             await self.checkpointer.delete_checkpoints(run_id, gone, connection=tx)
 
 
-def _fields(record: StepEvent | ContinuableSnapshot) -> dict[str, Any]:
-    """Return the fields of a record, with the time as text: values without times are faster."""
-    return asdict(record) | {"timestamp": record.timestamp.isoformat()}
+def _fields(record: Record) -> dict[str, Any]:
+    """Return the fields of a record that are not ``None``.
+
+    Times are texts, because a value without a time takes a faster form.
+    """
+    found = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if value is not None:
+            found[field.name] = value.isoformat() if isinstance(value, datetime) else value
+    return found
 
 
-def _event(fields: dict[str, Any]) -> StepEvent:
-    return StepEvent(**{**fields, "timestamp": datetime.fromisoformat(fields["timestamp"])})
+def _record(kind: type[R], stored: dict[str, Any]) -> R:
+    """Return the record of `_fields`."""
+    times = {
+        name: datetime.fromisoformat(stored[name])
+        for name in ("timestamp", "started_at", "ended_at")
+        if name in stored
+    }
+    return kind(**(stored | times))
 
 
 def _is_complete(info: CheckpointInfo) -> bool:
@@ -276,10 +293,4 @@ def _is_complete(info: CheckpointInfo) -> bool:
 
 
 def _snapshot(state: dict[str, Any]) -> ContinuableSnapshot:
-    return ContinuableSnapshot(
-        **{
-            **state,
-            "messages": load_messages(state["messages"]),
-            "timestamp": datetime.fromisoformat(state["timestamp"]),
-        }
-    )
+    return _record(ContinuableSnapshot, state | {"messages": load_messages(state["messages"])})

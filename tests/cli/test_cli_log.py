@@ -66,7 +66,7 @@ def test_log_tail_tells_roles_and_words_of_messages_that_consist_of_parts(
             await ThreadLog(db, namespace=("pydantic_ai",)).append("talk", [asked, told])
 
     asyncio.run(fill())
-    lines = [line for line in call("--db", file_url, "log", "tail", "talk").out.splitlines() if line]
+    lines = call("--db", file_url, "log", "tail", "talk").out.splitlines()
 
     (first,) = [line for line in lines if "Where is it?" in line]
     (second,) = [line for line in lines if "Under the bed." in line]

@@ -20,6 +20,7 @@ RELEASE = [
     "lowest",
     "frameworks",
     "crewai",
+    "pydantic-ai-harness",
     "pythons",
     "bench-check",
 ]
@@ -39,6 +40,14 @@ CREWAI_TESTS = (
     "tests/integrations/test_adapters.py",
     "tests/integrations/test_frameworks_together.py",
     "tests/integrations/crewai",
+)
+HARNESS_TESTS = (
+    "tests/integrations/test_adapters.py",
+    "tests/integrations/test_frameworks_together.py",
+    "tests/integrations/test_docs_of_integrations.py"
+    "::test_the_examples_of_a_page_run[pydantic-ai-harness.md]",
+    "tests/integrations/test_pydantic_ai_harness_memory.py",
+    "tests/integrations/test_pydantic_ai_harness_steps.py",
 )
 SHORT = ("--length", "short", NO_FRAMEWORKS)
 BEHAVIOUR = ("--length", "any", "tests/behaviour")
@@ -112,7 +121,11 @@ def frameworks(session: nox.Session) -> None:
         session,
         ".[all]",
         ORACLE_DRIVER,
-        only=("tests/integrations", "--ignore=tests/integrations/crewai"),
+        only=(
+            "tests/integrations",
+            "--ignore=tests/integrations/crewai",
+            "--ignore-glob=tests/integrations/test_pydantic_ai_harness_*.py",
+        ),
     )
 
 
@@ -124,6 +137,16 @@ def crewai(session: nox.Session) -> None:
     _tests(session, EXTRAS, only=CREWAI_TESTS)
     if not session.posargs:
         session.run("mypy", "-p", "memalchemy.integrations.crewai")
+
+
+@nox.session(name="pydantic-ai-harness", default=False)
+def pydantic_ai_harness(session: nox.Session) -> None:
+    """The adapters under the Pydantic AI harness, which requires a release of its own of slim."""
+    group = nox.project.dependency_groups(nox.project.load_toml(), "pydantic-ai-harness")
+    session.install(*group, "mypy==2.4.1")
+    _tests(session, EXTRAS, only=HARNESS_TESTS)
+    if not session.posargs:
+        session.run("mypy", "-p", "memalchemy.integrations.pydantic_ai_harness")
 
 
 @nox.session(venv_backend="none", default=False)
@@ -230,6 +253,7 @@ def _benchmark(session: nox.Session, *options: str) -> None:
         "locus-sdk==3.0.1",
         "lazybridge==1.8.3",
         "lauren-ai==1.6.0",
+        "pydantic-ai-harness==0.62.0",
         "openai-agents[sqlalchemy]==0.24.0",
         "google-adk==2.13.0",
         "aiosqlite==0.22.1",

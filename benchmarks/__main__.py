@@ -45,6 +45,7 @@ INTEGRATIONS = (
     "locus_checkpointers",
     "lazybridge_memories",
     "lauren_conversations",
+    "pydantic_ai_steps",
 )
 """Those of the frameworks: a run, results and a page of their own."""
 

@@ -47,6 +47,9 @@ FOREIGN = {
     ("integrations/lauren_ai/_messages.py", "_transport"): "lauren-ai: parts of its messages",
     ("integrations/lauren_ai/documents.py", "_memory"): "lauren-ai: what its vector store returns",
     ("integrations/lauren_ai/facts.py", "_agents"): "lauren-ai: where @agent leaves the model",
+    ("integrations/pydantic_ai_harness/memory_store.py", "_store"): (
+        "Pydantic AI harness: the checks and the search that all its memory stores share"
+    ),
 }
 OURS = {
     ("context/compaction.py", "_summary_of"),

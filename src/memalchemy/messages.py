@@ -32,6 +32,14 @@ _ROLE_OF_TYPE = {
     "function_call_output": "tool",
 }
 
+_ROLE_OF_PART = {
+    "user-prompt": "user",
+    "tool-return": "tool",
+    "retry-prompt": "tool",
+    "system-prompt": "system",
+}
+"""Roles of the parts of a request of Pydantic AI; of several, the first here is the message's."""
+
 
 # Reading a message
 
@@ -53,7 +61,9 @@ def role_of(message: Any) -> str:
     if role is None:
         role = _ROLE_OF_TYPE.get(read(message, "type"))
     if role is None:
-        role = read(_inner(message), "role") or _role_of_author(message)
+        role = read(_inner(message), "role")
+    if role is None:
+        return _role_of_author(message) or _role_of_parts(message)
     return str(role.value if isinstance(role, enum.Enum) else role)
 
 
@@ -67,6 +77,18 @@ def _role_of_author(message: Any) -> str:
     parts = read(read(message, "content"), "parts") or ()
     answers = any(read(part, "function_response") is not None for part in parts)
     return "tool" if answers else "assistant"
+
+
+def _role_of_parts(message: Any) -> str:
+    """Return the role of a message of Pydantic AI: a response, or a request with parts of roles."""
+    kind, parts = read(message, "kind"), read(message, "parts")
+    if kind not in ("request", "response") or not isinstance(parts, (list, tuple)):
+        return ""
+    if kind == "response":
+        return "assistant"
+    kinds = {read(part, "part_kind") for part in parts}
+    found = (role for of, role in _ROLE_OF_PART.items() if of in kinds)
+    return next(found, "user")
 
 
 def is_system(message: Any) -> bool:
@@ -109,10 +131,11 @@ def words_of(content: Any) -> str:
 
 
 def text_of(message: Any) -> str:
-    """Return the text of a message; empty if it has none."""
-    content = read(message, "content")
-    if content is None:
-        content = read(message, "output")
+    """Return the text of a message, without thoughts of a model; empty if it has none."""
+    name = content_field(message)
+    content = read(message, name)
+    if name == "parts" and isinstance(content, (list, tuple)):
+        content = [part for part in content if read(part, "part_kind") != "thinking"]
     return words_of(read(_inner(message), "content") if content is None else content)
 
 
@@ -123,8 +146,12 @@ def _inner(message: Any) -> Any:
 
 
 def content_field(message: Any) -> str:
-    """Return the field that holds the content; items of OpenAI's Responses have an ``output``."""
-    return "output" if read(message, "content") is None else "content"
+    """Return the field that holds the content.
+
+    Items of OpenAI's Responses have an ``output``, messages of Pydantic AI ``parts``.
+    """
+    fields = ("content", "output", "parts")
+    return next((name for name in fields if read(message, name) is not None), "output")
 
 
 def blocks_of(message: Any, kind: str) -> Iterator[Any]:
@@ -138,6 +165,8 @@ def calls_of(message: Any) -> list[str | None]:
     """Return the ids of the tool calls in the message, in order; ``None`` for one without an id."""
     if role_of(message) != "assistant":
         return []
+    if read(message, "role") is None and read(message, "kind") == "response":
+        return _ids_of_parts(message, "tool-call")
     if read(message, "role") is None and read(message, "type") == "function_call":
         return [read(message, "call_id")]
     calls = [read(call, "id") for call in read(message, "tool_calls") or ()]
@@ -149,12 +178,22 @@ def calls_of(message: Any) -> list[str | None]:
 def results_of(message: Any) -> list[str | None]:
     """Return the ids of the calls whose results the message holds; ``None`` for a missing id."""
     role = role_of(message)
+    if read(message, "role") is None and read(message, "kind") == "request":
+        return _ids_of_parts(message, "tool-return", "retry-prompt")
     if role == "tool":
         found = read(message, "tool_call_id")
         return [read(message, "call_id") if found is None else found]
     if role != "user":
         return []
     return [read(block, "tool_use_id") for block in blocks_of(message, "tool_result")]
+
+
+def _ids_of_parts(message: Any, *kinds: str) -> list[str | None]:
+    """Return the ids of the calls to which parts of Pydantic AI's messages belong."""
+    parts = [part for part in read(message, "parts") or () if read(part, "part_kind") in kinds]
+    # A retry that names no tool answers no call.
+    asked = [part for part in parts if read(part, "tool_name") is not None]
+    return [read(part, "tool_call_id") for part in asked]
 
 
 def is_text_record(message: Any) -> bool:

@@ -523,6 +523,62 @@ async def test_what_does_not_match_its_checksum_is_named_and_not_popped(
     assert values(await log.range("damaged", before=2)) == ["a"]
 
 
+async def test_an_append_of_new_keys_is_one_round_trip_and_one_of_known_keys_adds_nothing(
+    log: ThreadLog, db: Database
+) -> None:
+    seen: list[Event] = []
+    unsubscribe = subscribe(seen.append)
+    assert await log.append("t", ["a", "b"], keys=["ka", "kb"]) == [1, 2]
+    assert await log.append("t", ["c", None], keys=["kc", None]) == [3, 4]
+    unsubscribe()
+    appended = [event.round_trips for event in seen if event.name == "thread.append"]
+    if db.dialect.single_statement_save:
+        assert appended == [1, 1]
+
+    assert await log.append("t", ["B", "d", "D"], keys=["kb", "kd", "kd"]) == [2, 5, 5]
+    assert values(await log.tail("t")) == ["a", "b", "c", None, "d"]
+    version = await log.version("t")
+    with pytest.raises(Conflict):
+        await log.append("t", ["e"], keys=["ke"], expected_version=version - 1)
+    assert await log.append("t", ["A"], keys=["ka"], expected_version=version) == [1]
+    assert values(await log.tail("t")) == ["a", "b", "c", None, "d"]
+
+    async with db.transaction() as tx:  # which a known key does not end
+        assert await log.append("t", ["A", "e"], keys=["ka", "ke"], connection=tx) == [1, 6]
+        assert await log.append("t", "f", connection=tx) == [7]
+    assert values(await log.tail("t", 2)) == ["e", "f"]
+
+
+async def test_an_entry_is_found_by_its_key_in_one_thread_or_in_all(
+    log: ThreadLog, db: Database
+) -> None:
+    other = ThreadLog(db, namespace=("other",))
+    key = "café\ud800\x00"
+    await log.append("b", ["x", {"n": 1}], keys=[None, key])
+    await log.append("a", [{"n": 2}], keys=key)
+    await other.append("c", [{"n": 3}], keys=key)
+    await log.append("expired", [{"n": 4}], keys=key, ttl=0.01)
+    await asyncio.sleep(0.02)
+    await log.append("gone", [{"n": 5}], keys=key)
+    await log.delete("gone")
+
+    found = await log.find(key)
+
+    assert list(found) == ["a", "b"]
+    assert found["b"] == (await log.tail("b", 1))[0]
+    assert (found["b"].key, found["b"].position) == (key, 2)
+    assert await log.find(key, thread_id="a") == {"a": found["a"]}
+    for thread_id in ("c", "expired", "gone", "none"):
+        assert await log.find(key, thread_id=thread_id) == {}
+    assert await log.find("x") == {}
+    assert await ThreadLog(db.for_tenant("another")).find(key) == {}
+    async with db.transaction() as tx:
+        await log.append("d", [0], keys="new", connection=tx)
+        assert list(await log.find("new", connection=tx)) == ["d"]
+    with pytest.raises(TooLarge):
+        await log.find("k" * 129)
+
+
 async def test_an_append_without_keys_is_as_few_round_trips_as_can_be(
     db: Database, log: ThreadLog
 ) -> None:

@@ -108,6 +108,26 @@ def test_log_tail_reads_the_events_of_adk(call: Call, file_url: str) -> None:
     assert shown[4].startswith("assistant")
 
 
+def test_log_tail_tells_roles_and_words_of_messages_that_consist_of_parts(
+    call: Call, file_url: str
+) -> None:
+    asked = {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "Where is it?"}]}
+    told = {"kind": "response", "parts": [{"part_kind": "text", "content": "Under the bed."}]}
+
+    async def fill() -> None:
+        async with Database(file_url) as db:
+            await ThreadLog(db, namespace=("pydantic_ai",)).append("talk", [asked, told])
+
+    asyncio.run(fill())
+    lines = call("--db", file_url, "log", "tail", "talk").out.splitlines()
+
+    (first,) = [line for line in lines if "Where is it?" in line]
+    (second,) = [line for line in lines if "Under the bed." in line]
+    assert "user" in first
+    assert "assistant" in second
+    assert "part_kind" not in first + second
+
+
 def test_log_tail_pages_backwards_and_finds_the_only_log(call: Call, talked: str) -> None:
     newest = call("--db", talked, "--json", "log", "tail", "job", "--limit", "1").json
     before = str(newest[0]["position"])

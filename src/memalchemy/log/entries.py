@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from memalchemy.contracts import UNSET, Unset
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.errors import ThreadDeleted
 from memalchemy.log.delete import remove_log
 from memalchemy.log.heads import Head, lock_log, version_conflict
@@ -246,6 +246,23 @@ def read_changes(dialect: Dialect, whole: bool) -> Executable:
         .order_by(seq)
     )
     return query if whole else query.execution_options(**{NAMELESS: True})
+
+
+@statement(scope=("log", "namespace"))
+def find_entries_of_key(dialect: Dialect, scope: str) -> Executable:
+    """Select the entries with the key ``p_key``: of a log, or of each log of a namespace.
+
+    For the second the index of keys is asked once for each log.
+    """
+    where = [of_log(DELTAS)] if scope == "log" else [in_namespace(THREADS, below=False)]
+    key = DELTAS.c.entry_key == bindparam("p_key", type_=DELTAS.c.entry_key.type)
+    return (
+        select(THREADS.c.thread_id, *(DELTAS.c[name] for name in _ENTRY_COLUMNS))
+        .select_from(THREADS)
+        .join(DELTAS, same_log(DELTAS, THREADS))
+        .where(*where, live(), is_entry(), key)
+        .order_by(THREADS.c.thread_id)
+    )
 
 
 @statement()

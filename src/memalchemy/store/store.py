@@ -28,6 +28,7 @@ from memalchemy.contracts import (
     check_limit,
     check_position,
     check_query,
+    check_time,
 )
 from memalchemy.database import (
     OFF_LOOP_BYTES,
@@ -223,6 +224,7 @@ class Store:
         embedding: Any | None = None,
         ttl: Seconds | None = None,
         expected_version: Expected = UNSET,
+        updated_at: datetime | None = None,
         connection: HostConnection | None = None,
     ) -> int:
         """Write an item, and return its version: 1, or one more than before.
@@ -240,22 +242,26 @@ class Store:
             expected_version: write only if the item is at this version; ``None``: only if it does
                 not exist; a `StoreItem` that was read: only if it is still that one, and no other
                 that was made under its key since.
+            updated_at: the time of the write, an aware datetime, if not now. Listings go by it; of
+                a new item it is ``created_at``, too. The lifetime begins now all the same.
 
         Raises:
             Conflict: the item is not as expected; ``current`` is the existing item, or ``None``.
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
-            ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
+            ValueError: a vector is zero, not finite, or of over 16,000 dimensions; *updated_at* has
+                no time zone.
             StoreCapabilityError: vectors are wanted, and the database is encrypted and may hold
                 none.
         """
         binds = item_binds(self.db, namespace, key)
         check_expected(expected_version)
+        times = {} if updated_at is None else {"p_updated_at": check_time(updated_at, "updated_at")}
         weight = _encoding_size(value)
         if weight:  # the caller may change it while a thread encodes it
             value, embedding = frozen(value), frozen(embedding)
             metadata = check_metadata(metadata)
         given = tuple(namespace), value, metadata, ttl, datetime.now(UTC)
-        row = binds | await off_loop(weight, lambda: self._settings.row(*given))
+        row = binds | await off_loop(weight, lambda: self._settings.row(*given)) | times
         vectors = await self._vectors(value, index, embedding)
         d = self.db.dialect
         with operation("store.put", **self._about(namespace)) as event:

@@ -2768,6 +2768,7 @@ class Store:
         embedding: Any | None = None,
         ttl: Seconds | None = None,
         expected_version: Expected = ...,
+        updated_at: datetime | None = None,
         connection: HostConnection | None = None,
     ) -> int:
         """Write an item, and return its version: 1, or one more than before.
@@ -2785,11 +2786,14 @@ class Store:
             expected_version: write only if the item is at this version; ``None``: only if it does
                 not exist; a `StoreItem` that was read: only if it is still that one, and no other
                 that was made under its key since.
+            updated_at: the time of the write, an aware datetime, if not now. Listings go by it; of
+                a new item it is ``created_at``, too. The lifetime begins now all the same.
 
         Raises:
             Conflict: the item is not as expected; ``current`` is the existing item, or ``None``.
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
-            ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
+            ValueError: a vector is zero, not finite, or of over 16,000 dimensions; *updated_at* has
+                no time zone.
             StoreCapabilityError: vectors are wanted, and the database is encrypted and may hold
                 none.
         """
@@ -3078,9 +3082,10 @@ class ThreadLog:
     ) -> list[int]:
         """Append one entry, or a list of them, all or none; return their positions.
 
-        Without *keys* it is one round trip on PostgreSQL. If the connection is lost in the middle
-        of it, nobody knows whether it happened: the error says ``maybe_applied``. With *keys* such
-        an append is repeated, because it is safe to.
+        It is one round trip on PostgreSQL; with *keys* that is so if they are new, outside of a
+        transaction of the host. If the connection is lost in the middle of it, nobody knows whether
+        it happened: the error says ``maybe_applied``. With *keys* such an append is repeated,
+        because it is safe to.
 
         Args:
             entries: a value, or a list of values; see `memalchemy.codec.values` for the values it
@@ -3135,6 +3140,22 @@ class ThreadLog:
 
         Raises:
             NotSerialisable, TooLarge, Conflict, ThreadDeleted: as `append`.
+        """
+
+    def find(
+        self,
+        key: str,
+        *,
+        thread_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> dict[str, Entry]:
+        """Return the entry with a key of each thread that has one, by thread, in the order of ids.
+
+        With *thread_id* only that of this thread, which is one look into the index; without, the
+        index is asked for every thread of the namespace, in one query.
+
+        Raises:
+            Corrupt: a stored entry does not match its checksum.
         """
 
     def fork(

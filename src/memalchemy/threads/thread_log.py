@@ -40,9 +40,11 @@ from memalchemy.database import (
     check_database,
     off_loop,
 )
-from memalchemy.errors import DatabaseUnreachable, NotFound
+from memalchemy.dialects import namespace_binds
+from memalchemy.errors import DatabaseUnreachable, NotFound, UniqueViolation
 from memalchemy.events import Event, operation
 from memalchemy.keys import (
+    check_entry_key,
     check_list,
     check_namespace,
     check_thread_id,
@@ -137,9 +139,10 @@ class ThreadLog:
     ) -> list[int]:
         """Append one entry, or a list of them, all or none; return their positions.
 
-        Without *keys* it is one round trip on PostgreSQL. If the connection is lost in the middle
-        of it, nobody knows whether it happened: the error says ``maybe_applied``. With *keys* such
-        an append is repeated, because it is safe to.
+        It is one round trip on PostgreSQL; with *keys* that is so if they are new, outside of a
+        transaction of the host. If the connection is lost in the middle of it, nobody knows whether
+        it happened: the error says ``maybe_applied``. With *keys* such an append is repeated,
+        because it is safe to.
 
         Args:
             entries: a value, or a list of values; see `memalchemy.codec.values` for the values it
@@ -418,6 +421,34 @@ class ThreadLog:
                 return
             first = before = page[-1].position
 
+    async def find(
+        self,
+        key: str,
+        *,
+        thread_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> dict[str, Entry]:
+        """Return the entry with a key of each thread that has one, by thread, in the order of ids.
+
+        With *thread_id* only that of this thread, which is one look into the index; without, the
+        index is asked for every thread of the namespace, in one query.
+
+        Raises:
+            Corrupt: a stored entry does not match its checksum.
+        """
+        binds: dict[str, Any] = {"p_key": check_entry_key(key), "p_now": datetime.now(UTC)}
+        if thread_id is None:
+            binds |= namespace_binds(self.db.tenant, self._path, below=False)
+        else:
+            binds |= self._log(thread_id).binds()
+        scope = "namespace" if thread_id is None else "log"
+        statement = entries.find_entries_of_key(self.db.dialect, scope=scope)
+        with operation("thread.read", tenant=self.db.tenant, thread_id=thread_id) as event:
+            rows = await self._query(statement, binds, connection, event)
+        return {
+            row.thread_id: entry_rows.to_entry(row.thread_id, self.db.keyring, row) for row in rows
+        }
+
     async def read(
         self,
         thread_id: str,
@@ -676,13 +707,25 @@ class ThreadLog:
         with operation(name, **self._about(thread_id)) as event:
             event.payload_bytes = sum(len(row["p_payload"]) for row in rows)
             event.details["entries"] = len(rows)
-            if d.single_statement_save and after is None and rows and not any(checked):
-                allotted = await self.db.run(
-                    lambda: append.append_entries(d, values, rows, expected),
-                    WRITE_STATEMENT,
-                    connection=connection,
-                    event=event,
-                )
+            # An append may be sent again if each entry has a key, and no version would refuse it.
+            keyed = None not in checked and after is None and expected is UNSET
+            again = keyed and connection is None
+            # With a key that is there the statement fails, and with it a transaction of the host.
+            may_fail = connection is None or not any(checked)
+            if d.single_statement_save and after is None and rows and may_fail:
+                try:
+                    allotted = await self.db.run(
+                        lambda: append.append_entries(d, values, rows, expected),
+                        WRITE_STATEMENT,
+                        connection=connection,
+                        event=event,
+                    )
+                except UniqueViolation:
+                    allotted = None
+                except DatabaseUnreachable as lost:
+                    if not again or not lost.maybe_applied:
+                        raise
+                    allotted = None
                 if allotted is not None:
                     return list(range(allotted.next_seq - len(rows), allotted.next_seq))
 
@@ -695,9 +738,6 @@ class ThreadLog:
                     yield from clear_entries(d, other, clearing._values(other))
                 return placed
 
-            # An append may be sent again if each entry has a key, and no version would refuse it.
-            keyed = None not in checked and after is None and expected is UNSET
-            again = keyed and connection is None
             return await self._run_with_retries(
                 program, connection, event, tries=TRIES if again else 1
             )

@@ -6,8 +6,9 @@ Such a module has
 - ``ADAPTERS``, each public adapter with a function that makes it: of a database, or of nothing;
 - ``SUBJECTS``, a `memalchemy.conformance.Subject` for each kind of thing that is stored.
 
-The modules of frameworks that are not installed are left out: CrewAI needs an environment of its
-own. The sessions ``frameworks`` and ``crewai`` of nox have all of them.
+The modules of frameworks that are not installed are left out: CrewAI and the Pydantic AI harness
+need environments of their own. The sessions ``frameworks``, ``crewai`` and ``pydantic-ai-harness``
+of nox have all of them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ FRAMEWORKS = {
     "locus": "locus",
     "mem0": "mem0",
     "openai_agents": "agents",
-    "pydantic_ai": "pydantic_ai",
+    "pydantic_ai": "pydantic_ai.conversation_store",
+    "pydantic_ai_harness": "pydantic_ai_harness",
     "strands": "strands",
 }
 """The modules here, and of `memalchemy.integrations`, each with the framework's."""

@@ -6,7 +6,7 @@ import math
 import sqlite3
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, Literal
@@ -68,36 +68,6 @@ class SQLiteConnection(sqlite3.Connection):
             super().close()
 
 
-class TransactionConnection(SQLiteConnection):
-    """A connection for one transaction.
-
-    A cancelled transaction may close it in the middle of a statement. Unless the statement is
-    ended first, SQLite keeps the transaction and its lock behind the closed connection.
-    """
-
-    def __init__(self, *args: Any, **kw: Any) -> None:
-        super().__init__(*args, **kw)
-        self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
-        self._is_closed = False
-        self.on_close: Callable[[], None] = _nothing
-
-    def cursor(self, *args: Any, **kw: Any) -> Any:
-        made = super().cursor(*args, **kw)
-        self._cursors.add(made)
-        return made
-
-    def close(self) -> None:
-        """Roll back what is not committed, close, and call ``on_close``. Idempotent."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        try:
-            _end(self, self._cursors)
-            super().close()
-        finally:
-            self.on_close()
-
-
 class MemoryConnection(SQLiteConnection):
     """The connection that a database in memory consists of: open until `close_for_good`."""
 
@@ -120,17 +90,24 @@ class MemoryConnection(SQLiteConnection):
         super().close()
 
 
-class MemoryTransactionConnection:
-    """A `MemoryConnection` for the time of one transaction, whose end does not end the database.
+class TransactionConnection:
+    """A connection for the time of one transaction, on one that it may have borrowed.
 
-    Once closed it refuses everything, as any closed connection does: the database may be in
-    somebody else's transaction by then.
+    Once closed it refuses everything, as any closed connection does: the one below may be in
+    somebody else's transaction by then. A cancelled transaction may close it in the middle of a
+    statement. Unless the statement is ended first, SQLite keeps the transaction and its lock.
+
+    Args:
+        below: the connection that executes the statements.
+        is_borrowed: leave *below* open. What `give_back` is set to is then called at the end; until
+            it is set no transaction has begun, and none is ended: one that is open is another's.
     """
 
-    def __init__(self, memory: MemoryConnection) -> None:
-        self._memory: MemoryConnection | None = memory
+    def __init__(self, below: SQLiteConnection, *, is_borrowed: bool) -> None:
+        self._below: SQLiteConnection | None = below
+        self._is_borrowed = is_borrowed
         self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
-        self.on_close: Callable[[], None] = _nothing
+        self.give_back: Callable[[], None] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._open(), name)
@@ -138,37 +115,54 @@ class MemoryTransactionConnection:
     @property
     def in_transaction(self) -> bool:
         """True while a transaction is open; false of a closed connection."""
-        return self._memory is not None and self._memory.in_transaction
+        return self._below is not None and self._below.in_transaction
 
     def cursor(self, *args: Any, **kw: Any) -> Any:
         made = self._open().cursor(*args, **kw)
         self._cursors.add(made)
         return made
 
+    # These two may wait in the queue of a thread while the connection is given to another
+    # transaction, so what they may do is decided when they run.
+
+    def commit(self) -> None:
+        """Commit the transaction."""
+        if not self._is_anothers():
+            self._open().commit()
+
+    def rollback(self) -> None:
+        """Roll the transaction back."""
+        if not self._is_anothers():
+            self._open().rollback()
+
     def close(self) -> None:
-        """Roll back what is not committed, and call ``on_close``. Idempotent."""
-        memory, self._memory = self._memory, None
-        if memory is not None:
-            try:
-                _end(memory, self._cursors)
-            finally:
-                self.on_close()
+        """Roll back what is not committed, and give the connection back. Idempotent."""
+        below, self._below = self._below, None
+        if below is None:
+            return
+        for cursor in list(self._cursors):
+            cursor.close()
+        if self._is_anothers():
+            return
+        try:
+            if below.in_transaction:
+                below.rollback()
+            if not self._is_borrowed:
+                below.close()
+        finally:
+            if self.give_back is not None:
+                self.give_back()
 
-    def _open(self) -> MemoryConnection:
-        if self._memory is None:
+    def _is_anothers(self) -> bool:
+        """Return whether *below* may be in another's transaction: this one's opening was given up,
+        or goes on.
+        """
+        return self._is_borrowed and self.give_back is None
+
+    def _open(self) -> SQLiteConnection:
+        if self._below is None:
             raise sqlite3.ProgrammingError("Cannot operate on a closed database.")
-        return self._memory
-
-
-def _end(connection: sqlite3.Connection, cursors: Iterable[sqlite3.Cursor]) -> None:
-    """Close open cursors and roll back."""
-    for cursor in list(cursors):
-        cursor.close()
-    if connection.in_transaction:
-        connection.rollback()
-
-
-def _nothing() -> None: ...
+        return self._below
 
 
 def open_connection(connect: Callable[[], Any]) -> Connection:

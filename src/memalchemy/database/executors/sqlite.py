@@ -31,7 +31,6 @@ from memalchemy.database.program_runner import synchronous
 from memalchemy.database.sqlite_backup import Progress, back_up
 from memalchemy.database.sqlite_connections import (
     MemoryConnection,
-    MemoryTransactionConnection,
     SQLiteConnection,
     TransactionConnection,
     engine_for,
@@ -124,7 +123,7 @@ class SQLiteExecutor(Executor):
             async with self._transaction_engine.connect() as connection:
                 # Closing it gives the lease back, in its own thread, which no cancellation reaches.
                 raw = AioSQLiteConnection.below(connection).sqlite_connection
-                raw.on_close = lease.give_back
+                raw.give_back = lease.give_back
                 closing_returns_lease = True
                 yield connection
         finally:
@@ -221,9 +220,7 @@ class SQLiteExecutor(Executor):
             self._memory.set_statement_timeout(self._statement_timeout)
         return self._memory
 
-    def _open_file(
-        self, *, read_only: bool = False, factory: type[SQLiteConnection] = SQLiteConnection
-    ) -> sqlite3.Connection:
+    def _open_file(self, *, read_only: bool = False) -> SQLiteConnection:
         # Switching to WAL needs the file alone for a moment, and SQLite does not wait for that.
         deadline = time.monotonic() + self._open_timeout
         place = self._uri_or_path()
@@ -231,7 +228,7 @@ class SQLiteExecutor(Executor):
             connection = sqlite3.connect(
                 place,
                 uri=not self.may_create,
-                factory=factory,
+                factory=SQLiteConnection,
                 isolation_level=None,
                 check_same_thread=False,
             )
@@ -292,8 +289,10 @@ class SQLiteExecutor(Executor):
             executor = own()
             assert executor is not None
             if executor._memory is not None:
-                return MemoryTransactionConnection(executor._memory)
-            return executor._open_file(read_only=read_only, factory=TransactionConnection)
+                return TransactionConnection(executor._memory, is_borrowed=True)
+            return TransactionConnection(
+                executor._open_file(read_only=read_only), is_borrowed=False
+            )
 
         async def create(*args: Any, **kw: Any) -> aiosqlite.Connection:
             return await AioSQLiteConnection(open_, iter_chunk_size=64).opened()

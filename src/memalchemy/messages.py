@@ -80,23 +80,30 @@ def words_of(content: Any) -> str:
         return content
     if isinstance(content, (list, tuple)):
         return "\n".join(filter(None, map(words_of, content)))
-    # A block: {"type": "text", "text": …} or {"type": "tool_result", "content": …}, or an object.
+    # A block: {"type": "text", "text": …} or {"type": "tool_result", "content": …}, or an object;
+    # Haystack's results of tools are {"tool_call_result": {"result": …}}.
     text = read(content, "text")
     if isinstance(text, str):
         return text
     inner = read(content, "content")
+    if inner is None and (result := read(content, "tool_call_result")) is not None:
+        inner = read(result, "result")
     return "" if inner is content else words_of(inner)
 
 
 def text_of(message: Any) -> str:
     """Return the text of a message; empty if it has none."""
-    content = read(message, "content")
-    return words_of(read(message, "output") if content is None else content)
+    return words_of(read(message, content_field(message)))
 
 
 def content_field(message: Any) -> str:
-    """Return the field that holds the content; items of OpenAI's Responses have an ``output``."""
-    return "output" if read(message, "content") is None else "content"
+    """Return the field that holds the content.
+
+    Items of OpenAI's Responses have an ``output``, LlamaIndex's messages have ``blocks``.
+    """
+    if read(message, "content") is not None:
+        return "content"
+    return "blocks" if isinstance(read(message, "blocks"), (list, tuple)) else "output"
 
 
 def blocks_of(message: Any, kind: str) -> Iterator[Any]:

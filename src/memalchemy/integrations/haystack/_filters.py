@@ -7,6 +7,7 @@ from typing import Any
 
 from haystack.errors import FilterError
 
+from memalchemy import filters as filters_of_store
 from memalchemy.codec.values import pointer
 from memalchemy.filters import as_datetime
 
@@ -32,7 +33,14 @@ def native_filter(filters: Mapping[str, Any] | None) -> Filter | None:
     Raises:
         FilterError: they are malformed, or compare what cannot be compared.
     """
-    return _read(filters) if filters else None
+    if not filters:
+        return None
+    found = _read(filters)
+    try:
+        filters_of_store.Filter.parse(found)
+    except (TypeError, ValueError) as error:
+        raise FilterError(str(error)) from error
+    return found
 
 
 def _read(condition: Any) -> Filter:

@@ -10,7 +10,9 @@ from uuid import uuid4
 from haystack.dataclasses import ChatMessage, ChatRole
 from haystack.utils import Secret
 
+from memalchemy.contracts import UNSET
 from memalchemy.database import HostConnection
+from memalchemy.errors import Conflict
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, blocking
 from memalchemy.integrations.haystack._adapter import HaystackAdapter
 from memalchemy.threads import ThreadLog
@@ -89,14 +91,15 @@ class MemalchemyChatMessageStore(HaystackAdapter):
         ]
         if not given:
             return 0
-        try:
-            async with self.db.transaction() as tx:
-                return await self._append(chat_history_id, given, tx)
-        except _IdTaken:
-            for value in given:
-                value["meta"] = {ID: uuid4().hex} | value["meta"]
-            async with self.db.transaction() as tx:
-                return await self._append(chat_history_id, given, tx)
+        while True:
+            try:
+                async with self.db.transaction() as tx:
+                    return await self._append(chat_history_id, given, tx)
+            except Conflict:  # somebody else has begun the history meanwhile
+                continue
+            except _IdTaken:
+                for value in given:
+                    value["meta"] = {ID: uuid4().hex} | value["meta"]
 
     async def retrieve_messages_async(
         self, chat_history_id: str, last_k: int | None = None
@@ -155,19 +158,30 @@ class MemalchemyChatMessageStore(HaystackAdapter):
     async def _append(
         self, chat_history_id: str, given: Sequence[dict[str, Any]], tx: HostConnection
     ) -> int:
-        """Append messages, those without an id under the number of their place in the history."""
+        """Append messages, those without an id under the number of messages before them.
+
+        Raises:
+            Conflict: there was no history to lock, and there is one now.
+        """
         head = await self.log.hold(chat_history_id, tx)
         first = 1 if head is None else head.next_seq
+        count = 0 if head is None else await self.log.count(chat_history_id, connection=tx)
         values: list[dict[str, Any]] = []
         counted: list[str] = []
         for value in given:
             if value["meta"].get(ID) is None:
-                number = str(first - 1 + len(counted))
+                number = str(count + len(counted))
                 counted.append(number)
                 value = value | {"meta": {**value["meta"], ID: number}}
             values.append(value)
         keys = [str(value["meta"][ID]) for value in values]
-        placed = await self.log.append(chat_history_id, values, keys=keys, connection=tx)
+        placed = await self.log.append(
+            chat_history_id,
+            values,
+            keys=keys,
+            expected_version=0 if head is None else UNSET,
+            connection=tx,
+        )
         news = {at for at in placed if at >= first}
         if any(at < first for key, at in zip(keys, placed, strict=True) if key in counted):
             raise _IdTaken

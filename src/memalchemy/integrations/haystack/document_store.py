@@ -15,7 +15,7 @@ from haystack.utils import Secret, expit
 
 from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.database import HostConnection
-from memalchemy.errors import Conflict, MemalchemyError
+from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
 from memalchemy.integrations._base import AnyDatabase, blocking
 from memalchemy.integrations.haystack._adapter import HaystackAdapter, translated
 from memalchemy.integrations.haystack._filters import native_filter
@@ -87,7 +87,8 @@ class MemalchemyDocumentStore(HaystackAdapter):
         """Return Haystack's error for one of memalchemy's."""
         if isinstance(error, Conflict):
             return DuplicateDocumentError(str(error))
-        return DocumentStoreError(str(error)) if isinstance(error, MemalchemyError) else None
+        known = isinstance(error, MemalchemyError | InvalidArgument)
+        return DocumentStoreError(str(error)) if known else None
 
     # --- Haystack's protocol ----------------------------------------------------------------------
 

@@ -81,7 +81,10 @@ class MemalchemyEmbeddingRetriever(_Retriever):
         scale_score: bool = False,
         return_embedding: bool = False,
     ) -> None:
-        super().__init__(document_store, filters=filters, top_k=top_k, filter_policy=filter_policy)
+        # No super(): the decorator puts a class of its own in the place of this one.
+        _Retriever.__init__(
+            self, document_store, filters=filters, top_k=top_k, filter_policy=filter_policy
+        )
         self.scale_score = scale_score
         self.return_embedding = return_embedding
 
@@ -146,7 +149,9 @@ class MemalchemyKeywordRetriever(_Retriever):
         top_k: int = 10,
         filter_policy: FilterPolicy | str = FilterPolicy.REPLACE,
     ) -> None:
-        super().__init__(document_store, filters=filters, top_k=top_k, filter_policy=filter_policy)
+        _Retriever.__init__(
+            self, document_store, filters=filters, top_k=top_k, filter_policy=filter_policy
+        )
 
     @component.output_types(documents=list[Document])
     def run(

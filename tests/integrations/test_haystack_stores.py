@@ -288,8 +288,8 @@ async def test_similar_documents_have_the_scores_of_haystacks_own_store(
     query = [0.3, 0.7, 0.2]
     some = {"field": "meta.n", "operator": "<", "value": 8}
     for options in ({}, {"filters": some}, {"top_k": 3}, {"return_embedding": True}):
-        expected = theirs.embedding_retrieval(query, scale_score=scaled, **options)  # type: ignore[arg-type]
-        found = await ours.embedding_retrieval_async(query, scale_score=scaled, **options)  # type: ignore[arg-type]
+        expected = theirs.embedding_retrieval(query, scale_score=scaled, **options)
+        found = await ours.embedding_retrieval_async(query, scale_score=scaled, **options)
         assert [one.id for one in found] == [one.id for one in expected]
         assert [one.score for one in found] == pytest.approx([one.score for one in expected])
         assert [one.embedding for one in found] == [one.embedding for one in expected]

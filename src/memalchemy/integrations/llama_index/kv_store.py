@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import aclosing
+from enum import Enum
 from typing import Any
 
 from llama_index.core.storage.kvstore.types import (
@@ -21,7 +22,7 @@ class MemalchemyKVStore(SyncAdapter, BaseKVStore):
     """Stores keys and values in collections; `KVDocumentStore` and `KVIndexStore` take it.
 
     A write is stored as a whole or not at all, and every process sees it. Values that are read are
-    new objects.
+    new objects. Members of enums become their values.
 
     Args:
         db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
@@ -94,4 +95,16 @@ class MemalchemyKVStore(SyncAdapter, BaseKVStore):
 def _checked(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TypeError(f"a value is a dict, not {type(value).__name__}")
+    plain: dict[str, Any] = _plain(value)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """Replace the members of enums, of which LlamaIndex's documents have some, by their values."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {_plain(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_plain, value))
     return value

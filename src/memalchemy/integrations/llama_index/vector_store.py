@@ -168,7 +168,10 @@ class MemalchemyVectorStore(ModelAdapter, SyncAdapter, BasePydanticVectorStore):
             ValueError: another mode, no vector or no words where the mode needs them, or a filter
                 that is not supported.
         """
-        where = native_filter(query.filters, ids=query.node_ids, documents=query.doc_ids)
+        # LlamaIndex's retriever gives an empty list where it restricts nothing.
+        where = native_filter(
+            query.filters, ids=query.node_ids or None, documents=query.doc_ids or None
+        )
         limit, mode = query.similarity_top_k, query.mode
         if mode is VectorStoreQueryMode.DEFAULT:
             near = await self._store.search_by_embedding(

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from haystack import default_from_dict, default_to_dict
 from haystack.utils import Secret
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
 
-from memalchemy.integrations._base import AnyDatabase, SyncAdapter
+from memalchemy.integrations._base import AnyDatabase, SyncAdapter, text_without_password
 
 A = TypeVar("A", bound=SyncAdapter)
 P = ParamSpec("P")
@@ -66,17 +63,15 @@ class HaystackAdapter(SyncAdapter):
     def _database(self) -> dict[str, Any]:
         if self._url is not None:
             return {"url": self._url}
-        given = self._given
-        if given is None:
+        if self._given is None:
             return {}
-        if isinstance(given, os.PathLike):
-            return {"db": os.fspath(given)}
-        if not isinstance(given, str | URL) or _has_password(given):
+        given = text_without_password(self._given)
+        if given is None:
             raise ValueError(
                 "a pipeline is saved with url=Secret.from_env_var(…) or a URL without a password, "
-                f"not with this {type(given).__name__}"
+                f"not with this {type(self._given).__name__}"
             )
-        return {"db": str(given)}
+        return {"db": given}
 
 
 def translated(
@@ -90,11 +85,3 @@ def translated(
             return await method(self, *args, **options)
 
     return call
-
-
-def _has_password(given: str | URL) -> bool:
-    try:
-        url = make_url(given)
-    except ArgumentError:  # a path
-        return False
-    return url.password is not None or any("password" in name for name in url.query)

@@ -44,6 +44,7 @@ INTEGRATIONS = (
     "locus_checkpointers",
     "lazybridge_memories",
     "lauren_conversations",
+    "llama_index_chats",
 )
 """Those of the frameworks: a run, results and a page of their own."""
 

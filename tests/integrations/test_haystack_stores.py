@@ -67,9 +67,10 @@ async def test_a_document_comes_back_as_it_was(
         ),
         Document(id="bare"),
         Document(id="exact", content="", embedding=[0.5, 0.25, 2.0]),
+        Document(id="none", embedding=[]),
         Document(id="zeros", content="o", embedding=[0.0, 0.0, 0.0]),
     ]
-    assert await store.write_documents_async(documents) == 4
+    assert await store.write_documents_async(documents) == 5
 
     async with reopen() as db:
         found = await MemalchemyDocumentStore(db).filter_documents_async()

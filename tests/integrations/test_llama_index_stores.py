@@ -186,6 +186,7 @@ async def test_a_message_is_deleted_by_its_position_wherever_it_is(
     assert await chats.delete_message("k", 4) == said("4")
     assert await chats.delete_message("k", 4) is None
     assert await chats.delete_message("other", 1) is None
+    assert await chats.delete_message("k", 0) is None
     assert texts(await chats.get_messages("k", None)) == ["1", "3", "5"]
 
 

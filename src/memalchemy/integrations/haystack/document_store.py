@@ -338,7 +338,9 @@ class MemalchemyDocumentStore(HaystackAdapter):
         for at, item in enumerate(items):
             embedding = None
             if with_embedding:
-                embedding = _exact(item.value) or vectors.get((item.namespace, item.key))
+                embedding = _exact(item.value)
+                if embedding is None:
+                    embedding = vectors.get((item.namespace, item.key))
             score = item.value.get("score") if scores is None else scores[at]
             found.append(_document(item, embedding, score))
         return found

@@ -155,6 +155,8 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
         Positions are those of `log`, and the ``position`` of an archived message; the first message
         of a key has 1.
         """
+        if idx < 1:
+            return None
         async with self.db.transaction() as tx:
             if await self._log.hold(key, tx) is None:
                 return None
@@ -240,17 +242,17 @@ class MemalchemyChatStore(ModelAdapter, AsyncDBChatStore):
         """Insert messages into the archive by their positions; nearly always at its end."""
         if not given:
             return
-        after, later = 0, []
         await self._archive.hold(key, tx)
-        entries = self._archive.iter_entries(
-            key, newest_first=True, page_size=1 + len(given), connection=tx
-        )
-        async with aclosing(entries):
-            async for entry in entries:
-                if entry.value[POSITION] < given[0].position:
-                    after = entry.position
-                    break
-                later.append(_Archived(entry.value[POSITION], entry.value, entry.occurred_at))
+        newest = await self._archive.tail(key, 1, connection=tx)
+        after, later = 0, []
+        if newest and newest[0].value[POSITION] > given[0].position:
+            entries = self._archive.iter_entries(key, newest_first=True, connection=tx)
+            async with aclosing(entries):
+                async for entry in entries:
+                    if entry.value[POSITION] < given[0].position:
+                        after = entry.position
+                        break
+                    later.append(_Archived(entry.value[POSITION], entry.value, entry.occurred_at))
         merged = sorted([*given, *later], key=lambda one: one.position)
         values = [one.value | {POSITION: one.position} for one in merged]
         times = [one.occurred_at for one in merged if one.occurred_at is not None]

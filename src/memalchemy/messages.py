@@ -120,13 +120,16 @@ def words_of(content: Any) -> str:
     if isinstance(content, (list, tuple)):
         return "\n".join(filter(None, map(words_of, content)))
     # A block: {"type": "text", "text": …} or {"type": "tool_result", "content": …}, or an object.
-    # The content of a message for Gemini is {"parts": [{"text": …}, …]}.
+    # The content of a message for Gemini is {"parts": [{"text": …}, …]}; Haystack's results of
+    # tools are {"tool_call_result": {"result": …}}.
     text = read(content, "text")
     if isinstance(text, str):
         return text
     inner = read(content, "content")
     if inner is None:
         inner = read(content, "parts")
+    if inner is None and (result := read(content, "tool_call_result")) is not None:
+        inner = read(result, "result")
     return "" if inner is content else words_of(inner)
 
 
@@ -148,9 +151,10 @@ def _inner(message: Any) -> Any:
 def content_field(message: Any) -> str:
     """Return the field that holds the content.
 
-    Items of OpenAI's Responses have an ``output``, messages of Pydantic AI ``parts``.
+    Items of OpenAI's Responses have an ``output``, messages of Pydantic AI ``parts``, LlamaIndex's
+    ``blocks``.
     """
-    fields = ("content", "output", "parts")
+    fields = ("content", "output", "parts", "blocks")
     return next((name for name in fields if read(message, name) is not None), "output")
 
 

@@ -90,13 +90,17 @@ def words_of(content: Any) -> str:
 
 def text_of(message: Any) -> str:
     """Return the text of a message; empty if it has none."""
-    content = read(message, "content")
-    return words_of(read(message, "output") if content is None else content)
+    return words_of(read(message, content_field(message)))
 
 
 def content_field(message: Any) -> str:
-    """Return the field that holds the content; items of OpenAI's Responses have an ``output``."""
-    return "output" if read(message, "content") is None else "content"
+    """Return the field that holds the content.
+
+    Messages of Microsoft's Agent Framework have ``contents``, items of OpenAI's Responses an
+    ``output``.
+    """
+    fields = ("content", "contents", "output")
+    return next((name for name in fields if read(message, name) is not None), "content")
 
 
 def blocks_of(message: Any, kind: str) -> Iterator[Any]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from strands.memory.types import AddMessagesContext, MemoryEntry, MemoryStore, SearchOptions
 
 from memalchemy.contracts import NewItem
-from memalchemy.integrations._base import Adapter, AnyDatabase
+from memalchemy.integrations._base import AnyDatabase
+from memalchemy.integrations.strands._adapter import StrandsAdapter
 from memalchemy.messages import text_of
 from memalchemy.store import Store
 from memalchemy.store.embedding import Embedder
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 MAX_RESULTS = 10
 
 
-class MemalchemyMemoryStore(Adapter, MemoryStore):
+class MemalchemyMemoryStore(StrandsAdapter, MemoryStore):
     """Stores memories in a SQL database, and finds them by words, or also by meaning.
 
         agent = Agent(memory_manager=MemoryManager(stores=[MemalchemyMemoryStore(db)]))
@@ -49,8 +51,6 @@ class MemalchemyMemoryStore(Adapter, MemoryStore):
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
         NotSerialisable, TooLarge: a memory cannot be stored; nothing was written.
     """
-
-    root = "strands"
 
     def __init__(
         self,
@@ -94,19 +94,20 @@ class MemalchemyMemoryStore(Adapter, MemoryStore):
         if limit < 1:
             raise ValueError("max_search_results must be >= 1")
         mode = "text" if self.native.embedder is None else "hybrid"
-        hits = await self.native.search(self.namespace, query, limit, mode=mode)
+        search = partial(self.native.search, self.namespace, query, limit, mode=mode)
         return [
             MemoryEntry(
                 hit.value["content"],
                 metadata={"id": hit.key, "score": hit.score, **(hit.value["metadata"] or {})},
             )
-            for hit in hits
+            for hit in await self.run(search)
         ]
 
     async def add(self, content: str, metadata: dict[str, Any] | None = None) -> str:
         """Store a memory, and return its id. The same content and metadata have the same id."""
         id_ = _digest(content, metadata)
-        await self.native.put(self.namespace, id_, {"content": content, "metadata": metadata})
+        value = {"content": content, "metadata": metadata}
+        await self.run(partial(self.native.put, self.namespace, id_, value))
         return id_
 
     async def add_messages(
@@ -131,7 +132,7 @@ class MemalchemyMemoryStore(Adapter, MemoryStore):
                 id_ = _digest(self._run, number, role, content)
                 items.append(NewItem(self.namespace, id_, value))
         if items:
-            await self.native.put_batch(items)
+            await self.run(partial(self.native.put_batch, items))
         return [item.key for item in items]
 
 

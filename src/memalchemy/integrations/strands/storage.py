@@ -6,7 +6,7 @@ import builtins
 import copy
 import glob
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -20,8 +20,10 @@ from strands.storage.storage import (
 from strands.types.exceptions import StorageError
 
 from memalchemy.checkpoints import Checkpointer
+from memalchemy.contracts import SearchHit
 from memalchemy.errors import MemalchemyError
-from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase, paged
+from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, paged
+from memalchemy.integrations.strands._adapter import StrandsAdapter
 from memalchemy.store import Store
 
 _SNAPSHOT = re.compile(
@@ -31,7 +33,7 @@ _SNAPSHOT = re.compile(
 _SNAPSHOTS = "/snapshots/"
 
 
-class MemalchemyStorage(Adapter, Storage):
+class MemalchemyStorage(StrandsAdapter, Storage):
     """Stores bytes under keys in a SQL database: snapshots of sessions, memories, stashed content.
 
         agent = Agent(session_manager=SnapshotSessionManager("user-123", storage=storage))
@@ -57,8 +59,6 @@ class MemalchemyStorage(Adapter, Storage):
             Its cause is the `MemalchemyError`.
     """
 
-    root = "strands"
-
     def __init__(
         self,
         db: AnyDatabase | None = None,
@@ -79,33 +79,15 @@ class MemalchemyStorage(Adapter, Storage):
 
     async def write(self, key: str, data: bytes) -> None:
         """Store *data* under a key, in place of what is there."""
-        full = self._key(key)
-        value = _value_of(data)
-        with self.translated_errors():
-            if match := _SNAPSHOT.fullmatch(full):
-                await self.snapshots.save({"data": value}, match[1], match[2])
-            else:
-                namespace, name = self._place(full)
-                await self.store.put(namespace, name, value, {"name": name})
+        await self.run(partial(self._write, self._key(key), _value_of(data)))
 
     async def read(self, key: str) -> bytes | None:
         """Return the bytes of a key; ``None`` if there is no such key."""
-        full = self._key(key)
-        with self.translated_errors():
-            if match := _SNAPSHOT.fullmatch(full):
-                state = await self.snapshots.load(match[1], match[2])
-                return None if state is None else _bytes_of(state["data"])
-            item = await self.store.get_item(*self._place(full))
-        return None if item is None else _bytes_of(item.value)
+        return await self.run(partial(self._read, self._key(key)))
 
     async def delete(self, key: str) -> None:
         """Delete a key, if it is there."""
-        full = self._key(key)
-        with self.translated_errors():
-            if match := _SNAPSHOT.fullmatch(full):
-                await self._delete_snapshot(match[1], match[2])
-            else:
-                await self.store.delete(*self._place(full))
+        await self.run(partial(self._delete, self._key(key)))
 
     async def list(self, query: str = "") -> builtins.list[str]:
         """Return the keys that begin with *query*, sorted by code point.
@@ -113,8 +95,7 @@ class MemalchemyStorage(Adapter, Storage):
         Takes a query for each directory, and for each agent's snapshots, that is listed.
         """
         prefix = self._prefix + _normalize_prefix(query)
-        with self.translated_errors():
-            found = {*await self._item_keys(prefix), *await self._snapshot_keys(prefix)}
+        found = await self.run(partial(self._keys, prefix))
         return sorted(key[len(self._prefix) :] for key in found)
 
     async def search(self, query: str) -> builtins.list[StorageSearchResult]:
@@ -122,20 +103,14 @@ class MemalchemyStorage(Adapter, Storage):
 
         Scores are 0 to 1. Snapshots are not searched. A `namespace` searches below its prefix.
         """
-        with self.translated_errors():
-            hits = await self.store.search(
-                (*self.path, *self._prefix.split("/")[:-1]),
-                query,
-                self._search_limit,
-                prefix=True,
-            )
+        place = (*self.path, *self._prefix.split("/")[:-1])
         return [
             StorageSearchResult(
                 self._full_key(hit.namespace, hit.key)[len(self._prefix) :],
                 hit.score or 0.0,
                 _bytes_of(hit.value),
             )
-            for hit in hits
+            for hit in await self.run(partial(self._search, place, query))
         ]
 
     def namespace(self, prefix: str) -> Self:  # type: ignore[override]
@@ -156,6 +131,37 @@ class MemalchemyStorage(Adapter, Storage):
 
     def _key(self, key: str) -> str:
         return self._prefix + _normalize_key(key)
+
+    async def _write(self, full: str, value: str | bytes) -> None:
+        with self.translated_errors():
+            if match := _SNAPSHOT.fullmatch(full):
+                await self.snapshots.save({"data": value}, match[1], match[2])
+            else:
+                namespace, name = self._place(full)
+                await self.store.put(namespace, name, value, {"name": name})
+
+    async def _read(self, full: str) -> bytes | None:
+        with self.translated_errors():
+            if match := _SNAPSHOT.fullmatch(full):
+                state = await self.snapshots.load(match[1], match[2])
+                return None if state is None else _bytes_of(state["data"])
+            item = await self.store.get_item(*self._place(full))
+        return None if item is None else _bytes_of(item.value)
+
+    async def _delete(self, full: str) -> None:
+        with self.translated_errors():
+            if match := _SNAPSHOT.fullmatch(full):
+                await self._delete_snapshot(match[1], match[2])
+            else:
+                await self.store.delete(*self._place(full))
+
+    async def _keys(self, prefix: str) -> set[str]:
+        with self.translated_errors():
+            return {*await self._item_keys(prefix), *await self._snapshot_keys(prefix)}
+
+    async def _search(self, place: tuple[str, ...], query: str) -> Sequence[SearchHit]:
+        with self.translated_errors():
+            return await self.store.search(place, query, self._search_limit, prefix=True)
 
     def _place(self, full: str) -> tuple[tuple[str, ...], str]:
         """Return the namespace and the key of the store item: the directory and the file name."""

@@ -7,6 +7,7 @@ database of ``STRANDS_TESTS_URL``, or else a database in memory.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import uuid
@@ -50,6 +51,6 @@ strands.storage.in_memory_storage.InMemoryStorage = Storage  # type: ignore[assi
 sys.modules.setdefault("moto", ModuleType("moto"))
 sys.path.insert(0, str(Path.cwd()))
 
-import tests.fixtures.mock_session_repository as theirs  # noqa: E402 - of the sdist
-
-theirs.MockedSessionRepository = Repository
+# Of the sdist.
+theirs = importlib.import_module("tests.fixtures.mock_session_repository")
+theirs.MockedSessionRepository = Repository  # type: ignore[attr-defined]

@@ -168,6 +168,16 @@ async def test_of_saves_at_once_none_is_lost_or_torn(
     assert sorted(pairs) == sorted((f"q{n}", f"a{n}") for n in range(20))
 
 
+async def test_a_transcript_that_is_saved_several_times_at_once_is_stored_once(
+    db: Database, reopen: Callable[[], Database], lasting: None
+) -> None:
+    async with reopen() as other:
+        histories = [MemalchemyHistoryProvider(db), MemalchemyHistoryProvider(other)]
+        transcript = said("q1", "a1", "q2", "a2")
+        await asyncio.gather(*(histories[n % 2].save_messages("s", transcript) for n in range(10)))
+        assert plain(await histories[0].get_messages("s")) == plain(transcript)
+
+
 async def test_an_agent_goes_on_after_a_restart(
     db: Database, reopen: Callable[[], Database], lasting: None
 ) -> None:

@@ -151,11 +151,11 @@ def _inner(message: Any) -> Any:
 def content_field(message: Any) -> str:
     """Return the field that holds the content.
 
-    Items of OpenAI's Responses have an ``output``, messages of Pydantic AI ``parts``, LlamaIndex's
-    ``blocks``.
+    Items of OpenAI's Responses have an ``output``, messages of Pydantic AI ``parts``, of LlamaIndex
+    ``blocks``, of Microsoft's Agent Framework ``contents``.
     """
-    fields = ("content", "output", "parts", "blocks")
-    return next((name for name in fields if read(message, name) is not None), "output")
+    fields = ("content", "contents", "output", "parts", "blocks")
+    return next((name for name in fields if read(message, name) is not None), "content")
 
 
 def blocks_of(message: Any, kind: str) -> Iterator[Any]:

@@ -169,6 +169,17 @@ async def test_search_finds_words_and_file_names_below_a_namespace(db: Database)
     assert isinstance(storage, Storage)
 
 
+async def test_a_directory_of_one_storage_is_no_namespace_of_another(db: Database) -> None:
+    outer, inner = MemalchemyStorage(db), MemalchemyStorage(db, namespace=("a",))
+    await outer.write("a/k", b"1")
+    await inner.write("k", b"2")
+
+    assert await outer.list() == ["a/k"]
+    assert (await outer.read("a/k"), await inner.read("k")) == (b"1", b"2")
+    await outer.delete("a/k")
+    assert await inner.list() == ["k"]
+
+
 async def test_closing_a_view_leaves_the_storage_open() -> None:
     storage = MemalchemyStorage()
     async with storage.namespace("a") as view:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from haystack.dataclasses import ChatMessage, Document
+from haystack.document_stores.errors import DocumentStoreError
 from haystack.document_stores.types import DuplicatePolicy
 
 from memalchemy.conformance import Subject
@@ -23,22 +24,35 @@ ADAPTERS: dict[Any, Any] = {
 PARTS = {MemalchemyEmbeddingRetriever, MemalchemyKeywordRetriever}
 
 
-async def _say(store: MemalchemyChatMessageStore, id_: str, text: str) -> None:
-    await store.write_messages_async(id_, [ChatMessage.from_user(text)])
+async def _say(store: MemalchemyChatMessageStore, id_: str, text: str) -> Any:
+    messages = [ChatMessage.from_user(text, meta={"a": {"b": "c"}})]
+    await store.write_messages_async(id_, messages)
+    return messages
+
+
+async def _said(store: MemalchemyChatMessageStore, id_: str) -> list[ChatMessage]:
+    return await store.retrieve_messages_async(id_, 1_000)
 
 
 async def _messages(store: MemalchemyChatMessageStore, id_: str) -> list[str]:
-    return [message.text or "" for message in await store.retrieve_messages_async(id_, 1_000)]
+    found = await _said(store, id_)
+    assert all(isinstance(message, ChatMessage) for message in found)
+    return [message.text or "" for message in found]
 
 
-async def _write(store: MemalchemyDocumentStore, id_: str, text: str) -> None:
-    await store.write_documents_async(
-        [Document(id=id_, content=text)], policy=DuplicatePolicy.OVERWRITE
-    )
+async def _write(store: MemalchemyDocumentStore, id_: str, text: str) -> Any:
+    documents = [Document(id=id_, content=text, meta={"a": {"b": "c"}})]
+    await store.write_documents_async(documents, policy=DuplicatePolicy.OVERWRITE)
+    return documents
+
+
+async def _found(store: MemalchemyDocumentStore, id_: str) -> list[Document]:
+    return await store.filter_documents_async({"field": "id", "operator": "==", "value": id_})
 
 
 async def _documents(store: MemalchemyDocumentStore, id_: str) -> list[str]:
-    found = await store.filter_documents_async({"field": "id", "operator": "==", "value": id_})
+    found = await _found(store, id_)
+    assert all(isinstance(document, Document) for document in found)
     return [document.content or "" for document in found]
 
 
@@ -48,6 +62,7 @@ SUBJECTS: dict[str, Subject[Any]] = {
         _say,
         _messages,
         lambda store, id_: store.delete_messages_async(id_),
+        objects=_said,
     ),
     "Haystack's documents": Subject(
         MemalchemyDocumentStore,
@@ -55,5 +70,7 @@ SUBJECTS: dict[str, Subject[Any]] = {
         _documents,
         lambda store, id_: store.delete_documents_async([id_]),
         appends=False,
+        objects=_found,
+        refusals=(DocumentStoreError,),
     ),
 }

@@ -52,10 +52,11 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         self,
         db: AnyDatabase | None = None,
         *,
-        namespace: Iterable[str] = ("sessions",),
+        namespace: Iterable[str] = (),
         index_text: bool = True,
     ) -> None:
-        super().__init__(db, namespace=namespace)
+        # The last part keeps the agents of one repository out of the namespaces of others.
+        super().__init__(db, namespace=(*namespace, "sessions"))
         self._index_text = index_text
         self._sessions = self._states()
 

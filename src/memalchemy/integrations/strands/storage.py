@@ -63,11 +63,12 @@ class MemalchemyStorage(StrandsAdapter, Storage):
         self,
         db: AnyDatabase | None = None,
         *,
-        namespace: Iterable[str] = ("storage",),
+        namespace: Iterable[str] = (),
         index_text: bool = True,
         search_limit: int = 100,
     ) -> None:
-        super().__init__(db, namespace=namespace)
+        # The last part keeps the directories of one storage out of the namespaces of others.
+        super().__init__(db, namespace=(*namespace, "storage"))
         self.path: tuple[str, ...] = vars(self).pop("namespace")
         """The namespace below which all lies; `namespace` is a method of Strands' storages."""
         self.store = Store(self.db, index_text=index_text)

@@ -45,10 +45,15 @@ def read(message: Any, name: str) -> Any:
 
 
 def role_of(message: Any) -> str:
-    """Return the role as plain text; empty if the message has none."""
+    """Return the role as plain text; empty if the message has none.
+
+    A line of a Claude transcript has its message under ``message``.
+    """
     role = read(message, "role")
     if role is None:
-        return _ROLE_OF_TYPE.get(read(message, "type"), "")
+        role = _ROLE_OF_TYPE.get(read(message, "type"))
+    if role is None:
+        role = read(_inner(message), "role") or ""
     return str(role.value if isinstance(role, enum.Enum) else role)
 
 
@@ -91,7 +96,15 @@ def words_of(content: Any) -> str:
 def text_of(message: Any) -> str:
     """Return the text of a message; empty if it has none."""
     content = read(message, "content")
-    return words_of(read(message, "output") if content is None else content)
+    if content is None:
+        content = read(message, "output")
+    return words_of(read(_inner(message), "content") if content is None else content)
+
+
+def _inner(message: Any) -> Any:
+    """Return the message that a line of a transcript holds; ``None`` without one."""
+    inner = read(message, "message")
+    return inner if isinstance(inner, Mapping) else None
 
 
 def content_field(message: Any) -> str:

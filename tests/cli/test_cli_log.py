@@ -55,6 +55,29 @@ def test_log_tail_prints_who_said_what(call: Call, talked: str) -> None:
     assert answer.out.index("gift card") < answer.out.index("Monday")
 
 
+def test_log_tail_reads_the_messages_inside_the_lines_of_a_transcript(
+    call: Call, file_url: str
+) -> None:
+    lines = [
+        {"type": "user", "message": {"role": "user", "content": "Mend the gate"}, "uuid": "u1"},
+        {"type": "assistant", "message": {"role": "assistant", "content": [{"text": "Mended."}]}},
+        {"type": "custom-title", "customTitle": "The gate"},
+        {"type": "system", "content": "Compacted"},
+    ]
+
+    async def fill() -> None:
+        async with Database(file_url) as db:
+            await ThreadLog(db).append("session", lines)
+
+    asyncio.run(fill())
+    rows = call("--db", file_url, "log", "tail", "session").out.splitlines()
+
+    shown = [" ".join(row.split()[3:]) for row in rows if row.split()[0] in {"1", "2", "3", "4"}]
+    assert shown[:2] == ["user Mend the gate", "assistant Mended."]
+    assert "The gate" in shown[2]
+    assert shown[3] == "system Compacted"
+
+
 def test_log_tail_pages_backwards_and_finds_the_only_log(call: Call, talked: str) -> None:
     newest = call("--db", talked, "--json", "log", "tail", "job", "--limit", "1").json
     before = str(newest[0]["position"])

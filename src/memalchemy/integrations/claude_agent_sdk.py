@@ -47,7 +47,7 @@ class MemalchemySessionStore(Adapter, SessionStore):
             subagents each after their own.
 
     Raises, from any method:
-        InvalidArgument: the key's ``subpath`` is empty.
+        ValueError: the key's ``subpath`` is empty.
         TooLarge: ``session_id`` is over 255 characters, or ``project_key`` and ``subpath`` take
             over about 470 bytes together.
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.

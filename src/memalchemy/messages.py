@@ -164,7 +164,7 @@ def _role_of_author(message: Any) -> str:
         return ""
     if author == "user":
         return "user"
-    return "tool" if any(part.kind == "result" for part in parts_of(message)) else "assistant"
+    return "tool" if _ids_of(message, "result") else "assistant"
 
 
 def _role_of_parts(message: Any) -> str:

@@ -13,6 +13,7 @@ from memalchemy.contracts import CheckpointInfo, Seconds
 from memalchemy.errors import MemalchemyError
 from memalchemy.integrations._base import Adapter, AnyDatabase
 from memalchemy.integrations.agent_framework._objects import ObjectCodec, ObjectNotStorable
+from memalchemy.keys import check_namespace
 
 
 class MemalchemyCheckpointStorage(Adapter):
@@ -54,7 +55,7 @@ class MemalchemyCheckpointStorage(Adapter):
         namespace: Iterable[str] = (),
         ttl: Seconds | None = None,
     ) -> None:
-        super().__init__(db, namespace=(*namespace, "checkpoints"))
+        super().__init__(db, namespace=(*check_namespace(namespace), "checkpoints"))
         self.checkpointer = Checkpointer(self.db, namespace=self.namespace, ttl=ttl)
         """The checkpoints: a thread for each name of a workflow."""
         self._objects = ObjectCodec(allowed)

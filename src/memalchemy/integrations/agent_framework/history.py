@@ -10,6 +10,7 @@ from agent_framework._sessions import filter_new_messages
 
 from memalchemy.errors import Conflict
 from memalchemy.integrations._base import Adapter, AnyDatabase
+from memalchemy.keys import check_list, check_namespace
 from memalchemy.threads import ThreadLog
 
 DEFAULT_SESSION = "default"
@@ -60,14 +61,18 @@ class MemalchemyHistoryProvider(Adapter, HistoryProvider):
         namespace: Iterable[str] = (),
         index_text: bool = True,
     ) -> None:
-        Adapter.__init__(self, db, namespace=(*namespace, "history", source_id))
+        Adapter.__init__(self, db, namespace=(*check_namespace(namespace), "history", source_id))
         HistoryProvider.__init__(
             self,
             source_id,
             load_messages=load_messages,
             store_inputs=store_inputs,
             store_context_messages=store_context_messages,
-            store_context_from=store_context_from,
+            store_context_from=(
+                None
+                if store_context_from is None
+                else {*check_list(store_context_from, "store_context_from")}
+            ),
             store_outputs=store_outputs,
         )
         self.skip_excluded = skip_excluded

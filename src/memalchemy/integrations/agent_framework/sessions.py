@@ -10,6 +10,7 @@ from agent_framework import AgentSession, SessionStore
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Retention, Seconds
 from memalchemy.integrations._base import Adapter, AnyDatabase
+from memalchemy.keys import check_namespace
 
 with warnings.catch_warnings():
     # The framework warns, once, that its base is experimental where somebody derives from it.
@@ -51,7 +52,7 @@ class MemalchemySessionStore(Adapter, _SessionStore):
         namespace: Iterable[str] = (),
         ttl: Seconds | None = None,
     ) -> None:
-        super().__init__(db, namespace=(*namespace, "sessions"))
+        super().__init__(db, namespace=(*check_namespace(namespace), "sessions"))
         self.checkpointer = Checkpointer(
             self.db, namespace=self.namespace, retention=Retention(keep_last=1), ttl=ttl
         )

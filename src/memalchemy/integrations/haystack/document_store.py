@@ -19,6 +19,7 @@ from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
 from memalchemy.integrations._base import AnyDatabase, blocking
 from memalchemy.integrations.haystack._adapter import HaystackAdapter, translated
 from memalchemy.integrations.haystack._filters import native_filter
+from memalchemy.keys import check_list
 from memalchemy.store import Store
 
 DOT_PRODUCT_SCALE = 100
@@ -132,7 +133,9 @@ class MemalchemyDocumentStore(HaystackAdapter):
     @translated
     async def delete_documents_async(self, document_ids: list[str]) -> None:
         """Delete those of the documents that are there."""
-        await self.store.delete_batch([(self._place, one) for one in document_ids])
+        await self.store.delete_batch(
+            [(self._place, one) for one in check_list(document_ids, "document_ids")]
+        )
 
     # --- More, as Haystack's other stores have it -------------------------------------------------
 
@@ -190,7 +193,8 @@ class MemalchemyDocumentStore(HaystackAdapter):
         Names may begin with ``meta.``, and do not in the result. This reads the documents, page by
         page.
         """
-        values: dict[str, set[Any]] = {_bare(field): set() for field in metadata_fields}
+        fields = check_list(metadata_fields, "metadata_fields")
+        values: dict[str, set[Any]] = {_bare(field): set() for field in fields}
         async with aclosing(self._metadata(filters)) as found:
             async for meta in found:
                 for name, seen in values.items():

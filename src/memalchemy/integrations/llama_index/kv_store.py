@@ -15,6 +15,7 @@ from llama_index.core.storage.kvstore.types import (
 
 from memalchemy.integrations._base import AnyDatabase, SyncAdapter, blocking
 from memalchemy.integrations.llama_index._model import ROOT
+from memalchemy.keys import check_list
 from memalchemy.store import Store
 
 
@@ -64,8 +65,8 @@ class MemalchemyKVStore(SyncAdapter, BaseKVStore):
         batch_size: int = DEFAULT_BATCH_SIZE,
     ) -> None:
         """Set the values of many keys, all or none, whatever *batch_size* is."""
-        place = self._place(collection)
-        await self.store.put_batch([(place, key, _checked(val)) for key, val in kv_pairs])
+        place, pairs = self._place(collection), check_list(kv_pairs, "kv_pairs")
+        await self.store.put_batch([(place, key, _checked(val)) for key, val in pairs])
 
     async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
         """Return the value of a key, or ``None``."""

@@ -31,6 +31,7 @@ from memalchemy.filters import Filter
 from memalchemy.integrations._base import Adapter, AnyDatabase, SyncAdapter, blocking
 from memalchemy.integrations.llama_index._filters import native_filter
 from memalchemy.integrations.llama_index._model import ModelAdapter
+from memalchemy.keys import check_list
 from memalchemy.store import Store
 
 NODES: dict[str, type[BaseNode]] = {
@@ -128,10 +129,11 @@ class MemalchemyVectorStore(ModelAdapter, SyncAdapter, BasePydanticVectorStore):
         Raises:
             ValueError: neither is given; `clear` deletes all nodes.
         """
-        if node_ids is not None and not (filters and filters.filters):
-            await self._store.delete_batch([(self._place, node_id) for node_id in node_ids])
+        ids = None if node_ids is None else check_list(node_ids, "node_ids")
+        if ids is not None and not (filters and filters.filters):
+            await self._store.delete_batch([(self._place, node_id) for node_id in ids])
             return
-        where = native_filter(filters, ids=node_ids)
+        where = native_filter(filters, ids=ids)
         if where is None:
             raise ValueError("give node_ids or filters; clear() deletes all nodes")
         await self._store.delete_matching(self._place, where)
@@ -142,7 +144,8 @@ class MemalchemyVectorStore(ModelAdapter, SyncAdapter, BasePydanticVectorStore):
         """Return the nodes with these ids, in their order, or all by id; that pass *filters*."""
         where = native_filter(filters)
         if node_ids is not None:
-            found = await self._store.get_items([(self._place, one) for one in node_ids])
+            ids = check_list(node_ids, "node_ids")
+            found = await self._store.get_items((self._place, one) for one in ids)
             accepts = Filter.parse(where)
             return [
                 _node(item)

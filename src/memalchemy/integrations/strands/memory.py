@@ -14,6 +14,7 @@ from strands.memory.types import AddMessagesContext, MemoryEntry, MemoryStore, S
 from memalchemy.contracts import NewItem
 from memalchemy.integrations._base import AnyDatabase
 from memalchemy.integrations.strands._adapter import StrandsAdapter
+from memalchemy.keys import check_namespace
 from memalchemy.messages import text_of
 from memalchemy.store import Store
 from memalchemy.store.embedding import Embedder
@@ -65,7 +66,7 @@ class MemalchemyMemoryStore(StrandsAdapter, MemoryStore):
         embedder: Embedder | None = None,
         model: str = "default",
     ) -> None:
-        super().__init__(db, namespace=(*namespace, "memory", name))
+        super().__init__(db, namespace=(*check_namespace(namespace), "memory", name))
         self.name = name
         self.description = description
         self.max_search_results = max_search_results

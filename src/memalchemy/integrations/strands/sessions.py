@@ -14,6 +14,7 @@ from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import Entry, Retention
 from memalchemy.errors import Conflict, MemalchemyError
 from memalchemy.integrations._base import AnyDatabase, SyncAdapter, blocking
+from memalchemy.keys import check_namespace
 from memalchemy.threads import ThreadLog
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         index_text: bool = True,
     ) -> None:
         # The last part keeps the agents of one repository out of the namespaces of others.
-        super().__init__(db, namespace=(*namespace, "sessions"))
+        super().__init__(db, namespace=(*check_namespace(namespace), "sessions"))
         self._index_text = index_text
         self._sessions = self._states()
 

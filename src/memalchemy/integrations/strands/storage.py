@@ -24,6 +24,7 @@ from memalchemy.contracts import SearchHit
 from memalchemy.errors import MemalchemyError
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, paged
 from memalchemy.integrations.strands._adapter import StrandsAdapter
+from memalchemy.keys import check_namespace
 from memalchemy.store import Store
 
 _SNAPSHOT = re.compile(
@@ -68,7 +69,7 @@ class MemalchemyStorage(StrandsAdapter, Storage):
         search_limit: int = 100,
     ) -> None:
         # The last part keeps the directories of one storage out of the namespaces of others.
-        super().__init__(db, namespace=(*namespace, "storage"))
+        super().__init__(db, namespace=(*check_namespace(namespace), "storage"))
         self.path: tuple[str, ...] = vars(self).pop("namespace")
         """The namespace below which all lies; `namespace` is a method of Strands' storages."""
         self.store = Store(self.db, index_text=index_text)

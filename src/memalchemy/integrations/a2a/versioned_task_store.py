@@ -14,9 +14,11 @@ from a2a.server.tasks import TaskStore
 from a2a.types import Task, TaskState
 
 from memalchemy.checkpoints import Checkpointer
+from memalchemy.database import HostConnection
 from memalchemy.errors import Conflict, ThreadDeleted
 from memalchemy.integrations.a2a._task_adapter import TaskAdapter
 from memalchemy.integrations.a2a._task_state import to_metadata, to_state, to_task
+from memalchemy.integrations.a2a.task_event_stream import events_of, to_entry
 from memalchemy.integrations.a2a.task_store import MemalchemyTaskStore
 
 _TERMINAL = frozenset(
@@ -68,7 +70,7 @@ class MemalchemyVersionedTaskStore(TaskAdapter, VersionedTaskStore):
 
         ``TaskVersion.MISSING`` is the version of a task that is not there, or that has none. A task
         that is canceled takes the place of any version, if that is there and not terminal. *event*
-        and *prev* are not stored.
+        is stored in the same transaction, for a `MemalchemyTaskEventStream`.
 
         Raises:
             ConcurrentTaskModificationError: the task is at another version, or what is to be
@@ -81,17 +83,17 @@ class MemalchemyVersionedTaskStore(TaskAdapter, VersionedTaskStore):
             if stored is None or stored["metadata"]["state"] in _TERMINAL:
                 raise ConcurrentTaskModificationError(task.id)
             try:
-                return await _save(tasks, task, stored["checkpoint_id"])
+                return await self._save(tasks, task, event, stored["checkpoint_id"])
             except ConcurrentTaskModificationError:
                 continue  # somebody else has saved it meanwhile
         if not prev_version.is_missing:
-            return await _save(tasks, task, _checkpoint_of(prev_version))
+            return await self._save(tasks, task, event, _checkpoint_of(prev_version))
         known = await tasks.get_metadata(task.id)
         if known is None:
-            return await _save(tasks, task, None)
+            return await self._save(tasks, task, event, None)
         if not _version_of(known["checkpoint_id"]).is_missing:
             raise ConcurrentTaskModificationError(task.id)
-        return await _save(tasks, task, known["checkpoint_id"])
+        return await self._save(tasks, task, event, known["checkpoint_id"])
 
     async def get(self, task_id: str, context: ServerCallContext) -> StoredTask | None:
         """Return a new object with the task, and its version; ``None`` if there is no such task."""
@@ -100,22 +102,42 @@ class MemalchemyVersionedTaskStore(TaskAdapter, VersionedTaskStore):
             return None
         return StoredTask(to_task(found.state), _version_of(found.checkpoint_id))
 
+    async def delete(self, task_id: str, context: ServerCallContext) -> None:
+        """Delete a task of the caller's with its events, if it is there."""
+        async with self.db.transaction() as tx:
+            deleted = await self.tasks(context).delete(task_id, all_namespaces=False, connection=tx)
+            if deleted:
+                await events_of(self.db, self.namespace).delete(task_id, connection=tx)
 
-async def _save(tasks: Checkpointer, task: Task, parent: str | None) -> TaskVersion:
-    """Save a task if its newest checkpoint is *parent*, and return its new version."""
-    before = TaskVersion.MISSING if parent is None else _version_of(parent)
-    version = TaskVersion(_number_of(before) + 1)
-    try:
-        await tasks.save(
-            to_state(task),
-            task.id,
-            _checkpoint_of(version),
-            to_metadata(task),
-            expected_parent=parent,
-        )
-    except (Conflict, ThreadDeleted):
-        raise ConcurrentTaskModificationError(task.id) from None
-    return version
+    async def _save(
+        self, tasks: Checkpointer, task: Task, event: Event | None, parent: str | None
+    ) -> TaskVersion:
+        """Save a task if its newest checkpoint is *parent*, and return its new version."""
+        before = TaskVersion.MISSING if parent is None else _version_of(parent)
+        number = _number_of(before) + 1
+        version = TaskVersion(number)
+
+        async def save(tx: HostConnection | None = None) -> None:
+            await tasks.save(
+                to_state(task),
+                task.id,
+                _checkpoint_of(version),
+                to_metadata(task),
+                expected_parent=parent,
+                connection=tx,
+            )
+
+        try:
+            if event is None:
+                await save()
+            else:
+                async with self.db.transaction() as tx:
+                    await save(tx)
+                    events = events_of(self.db, self.namespace)
+                    await events.append(task.id, [to_entry(event, number)], connection=tx)
+        except (Conflict, ThreadDeleted):
+            raise ConcurrentTaskModificationError(task.id) from None
+        return version
 
 
 def _version_of(checkpoint_id: str) -> TaskVersion:

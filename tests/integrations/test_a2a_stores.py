@@ -192,12 +192,61 @@ async def test_a_save_writes_what_the_task_gained(store: MemalchemyTaskStore) ->
         await store.save(task, CALL)
     unsubscribe()
 
-    sizes = [one.payload_bytes for one in events if one.name == "checkpoint.save"]
-    assert len(sizes) == 10
-    assert max(sizes[1:]) < 2_000
+    written = sum(one.payload_bytes for one in events)
+    assert 0 < written < 30_000, "the task has ten times as much"
     assert texts_of(await store.get("t", CALL)) == texts
-    (log,) = await store.tasks(CALL).list_logs("t")
-    assert log.checkpoints == 1, "earlier states are not kept"
+
+
+async def test_artifacts_that_grow_in_turn_are_appended_to_and_a_change_is_stored(
+    store: MemalchemyTaskStore,
+) -> None:
+    task = task_of("t", "a")
+    task.artifacts.add(artifact_id="one")
+    task.artifacts.add(artifact_id="two")
+    for at in range(6):
+        task.artifacts[at % 2].parts.add(text=f"part {at}")
+        await store.save(task, CALL)
+    entries = await store.tasks(CALL).range("t")
+    assert [entry.value["content"] for entry in entries[1:]] == [
+        "a",
+        *(f"part {at}" for at in range(6)),
+    ]
+    task.artifacts[0].parts[1].text = "changed"
+    await store.save(task, CALL)
+    assert await store.get("t", CALL) == task
+    del task.artifacts[0]
+    del task.history[:]
+    await store.save(task, CALL)
+    assert await store.get("t", CALL) == task
+    assert await store.tasks(CALL).count("t") == 4
+
+
+async def test_plain_saves_at_once_leave_one_of_the_tasks_whole(db: Database) -> None:
+    stores = [MemalchemyTaskStore(db) for _ in range(4)]
+    tasks = [task_of("t", *(f"{who}.{at}" for at in range(who + 1))) for who in range(4)]
+    for _ in range(5):
+        saves = (one.save(task, CALL) for one, task in zip(stores, tasks, strict=True))
+        await asyncio.gather(*saves, stores[0].delete("t", CALL))
+        assert await stores[0].get("t", CALL) in [*tasks, None]
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.001, 0.003])
+async def test_a_cancelled_save_is_there_as_a_whole_or_not_at_all(
+    store: MemalchemyTaskStore, delay: float
+) -> None:
+    stored = task_of("t", "a")
+    await store.save(stored, CALL)
+    for number in range(12):
+        new = Task.FromString(exactly(stored))
+        new.history.add(message_id=f"{number}")
+        new.artifacts.add().parts.add(text=f"{number}")
+        saving = asyncio.ensure_future(store.save(new, CALL))
+        await asyncio.sleep(delay)
+        saving.cancel()
+        await asyncio.gather(saving, return_exceptions=True)
+        found = await store.get("t", CALL)
+        assert found in [stored, new]
+        stored = found
 
 
 async def test_words_of_messages_artifacts_and_the_status_are_found(
@@ -206,20 +255,22 @@ async def test_words_of_messages_artifacts_and_the_status_are_found(
     task = task_of("t", "mend the gate")
     data = Value()
     data.struct_value.update({"tool": ["hammer", {"size": 3}]})
-    task.artifacts.add(name="plan").parts.extend([Part(data=data), Part(url="https://x.test/oak")])
+    task.artifacts.add().parts.extend([Part(data=data), Part(url="https://x.test/oak")])
     task.artifacts[0].parts.add(raw=b"hidden", filename="sketch.png")
     task.status.message.parts.add(text="painted")
     await store.save(task, CALL)
     await store.save(task_of("other", "nothing"), CALL)
 
+    task.history.add(role=Role.ROLE_AGENT).parts.add(text="which?")
+    await store.save(task, CALL)
+
     tasks = store.tasks(CALL)
-    for word in ("gate", "plan", "hammer", "tool", "oak", "sketch", "painted"):
-        assert [hit["thread_id"] for hit in await tasks.search(word)] == ["t"], word
+    for word in ("gate", "hammer", "tool", "oak", "sketch", "painted", "which"):
+        assert [hit.thread_id for hit in await tasks.search(word)] == ["t"], word
     assert await tasks.search("hidden") == []
-    state = await tasks.load("t")
-    assert [(one["role"], one["content"]) for one in state["messages"]] == [
-        ("user", "mend the gate")
-    ]
+    said = [(entry.value.get("role"), entry.value["content"]) for entry in await tasks.range("t")]
+    assert said[:2] == [("unspecified", "painted"), ("user", "mend the gate")]
+    assert said[-1] == ("assistant", "which?")
     silent = MemalchemyTaskStore(store.db, namespace=("silent",), index_text=False)
     await silent.save(task, CALL)
     assert await silent.tasks(CALL).search("gate") == []

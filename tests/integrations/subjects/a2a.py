@@ -12,6 +12,7 @@ from a2a.types import Message, Part, Role, Task, TaskPushNotificationConfig
 from memalchemy.conformance import Subject
 from memalchemy.integrations.a2a import (
     MemalchemyPushNotificationConfigStore,
+    MemalchemyTaskEventStream,
     MemalchemyTaskStore,
     MemalchemyVersionedTaskStore,
 )
@@ -19,6 +20,7 @@ from memalchemy.integrations.a2a import (
 FRAMEWORK, EXTRA = "a2a", "a2a"
 ADAPTERS: dict[Any, Any] = {
     MemalchemyPushNotificationConfigStore: MemalchemyPushNotificationConfigStore,
+    MemalchemyTaskEventStream: MemalchemyTaskEventStream,
     MemalchemyTaskStore: MemalchemyTaskStore,
     MemalchemyVersionedTaskStore: MemalchemyVersionedTaskStore,
 }

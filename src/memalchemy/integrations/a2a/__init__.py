@@ -11,11 +11,13 @@ with requires("a2a-sdk", extra="a2a", module="a2a"):
     from memalchemy.integrations.a2a.push_notification_config_store import (
         MemalchemyPushNotificationConfigStore,
     )
+    from memalchemy.integrations.a2a.task_event_stream import MemalchemyTaskEventStream
     from memalchemy.integrations.a2a.task_store import MemalchemyTaskStore
     from memalchemy.integrations.a2a.versioned_task_store import MemalchemyVersionedTaskStore
 
 __all__ = [
     "MemalchemyPushNotificationConfigStore",
+    "MemalchemyTaskEventStream",
     "MemalchemyTaskStore",
     "MemalchemyVersionedTaskStore",
 ]

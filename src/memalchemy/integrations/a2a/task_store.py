@@ -6,16 +6,18 @@ from a2a.server.context import ServerCallContext
 from a2a.server.tasks import TaskStore
 from a2a.types import Task
 
+from memalchemy.errors import Conflict, ThreadDeleted
 from memalchemy.integrations.a2a._task_adapter import TaskAdapter
-from memalchemy.integrations.a2a._task_state import to_metadata, to_state, to_task
+from memalchemy.integrations.a2a._task_entries import TaskEntries, to_task
 
 
 class MemalchemyTaskStore(TaskAdapter, TaskStore):
-    """Stores each task as what it gained since the last save, and returns it exactly.
+    """Stores what each task gained since its last save, and returns the task exactly.
 
-    A save is whole or absent; of two at once, the later holds. What it writes is as large as what
-    the task gained, however long its history is. A task belongs to the user of the call that saved
-    it: others do not see it, and may have one of the same id.
+    A save is whole or absent; of two at once, the later holds. It writes the new messages and parts
+    of artifacts, however many there are already. Only if an earlier one was changed or removed, it
+    writes them all. A task belongs to the user of the call that saved it: others do not see it, and
+    may have one of the same id.
 
     Args:
         db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
@@ -36,11 +38,24 @@ class MemalchemyTaskStore(TaskAdapter, TaskStore):
         """Save a task as it is when the call begins, in the place of an earlier state of it.
 
         Raises:
-            TooLarge: it cannot be stored; nothing was written.
+            TooLarge, NotSerialisable: it cannot be stored; nothing was written.
         """
-        await self.tasks(context).save(to_state(task), task.id, metadata=to_metadata(task))
+        entries, task_id = TaskEntries(task), task.id
+        while True:
+            before = await self._records(context).snapshot(task_id)
+            try:
+                return await self._write(task_id, entries, context, before)
+            except (Conflict, ThreadDeleted):
+                continue  # somebody else has saved or deleted it meanwhile
 
     async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
-        """Return a new object with the task; ``None`` if the caller has no such task."""
-        state = await self.tasks(context).load(task_id)
-        return None if state is None else to_task(state)
+        """Return a new object with the task; ``None`` if the caller has no such task.
+
+        One round trip.
+        """
+        entries = await self._entries(task_id, context)
+        return to_task(entries) if entries else None
+
+    async def delete(self, task_id: str, context: ServerCallContext) -> None:
+        """Delete a task of the caller's, if it is there."""
+        await self._records(context).delete(task_id, all_namespaces=False)

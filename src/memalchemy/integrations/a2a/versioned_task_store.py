@@ -13,10 +13,11 @@ from a2a.server.events.event_queue import Event
 from a2a.server.tasks import TaskStore
 from a2a.types import Task, TaskState
 
-from memalchemy.checkpoints import Checkpointer
+from memalchemy.contracts import Snapshot
 from memalchemy.errors import Conflict, ThreadDeleted
-from memalchemy.integrations.a2a._task_adapter import TaskAdapter
-from memalchemy.integrations.a2a._task_state import to_metadata, to_state, to_task
+from memalchemy.integrations.a2a._task_adapter import TaskAdapter, checkpoint_of
+from memalchemy.integrations.a2a._task_entries import TaskEntries, to_task
+from memalchemy.integrations.a2a.task_event_stream import events_of
 from memalchemy.integrations.a2a.task_store import MemalchemyTaskStore
 
 _TERMINAL = frozenset(
@@ -68,64 +69,53 @@ class MemalchemyVersionedTaskStore(TaskAdapter, VersionedTaskStore):
 
         ``TaskVersion.MISSING`` is the version of a task that is not there, or that has none. A task
         that is canceled takes the place of any version, if that is there and not terminal. *event*
-        and *prev* are not stored.
+        is stored in the same transaction, for a `MemalchemyTaskEventStream`. *prev* is not needed.
 
         Raises:
             ConcurrentTaskModificationError: the task is at another version, or what is to be
                 canceled is terminal or gone; nothing was written.
-            TooLarge: it cannot be stored; nothing was written.
+            TooLarge, NotSerialisable: it cannot be stored; nothing was written.
         """
-        tasks = self.tasks(context)
-        while task.status.state == TaskState.TASK_STATE_CANCELED:
-            stored = await tasks.get_metadata(task.id)
-            if stored is None or stored["metadata"]["state"] in _TERMINAL:
-                raise ConcurrentTaskModificationError(task.id)
+        entries, task_id, expected = TaskEntries(task), task.id, _number_of(prev_version)
+        cancels = task.status.state == TaskState.TASK_STATE_CANCELED
+        while True:
+            before = await self._records(context).snapshot(task_id)
+            version = 0 if before is None else _version_of(before)
+            if cancels:
+                is_current = before is not None and before.state["state"] not in _TERMINAL
+            else:
+                is_current = version == expected
+            if not is_current:
+                raise ConcurrentTaskModificationError(task_id)
             try:
-                return await _save(tasks, task, stored["checkpoint_id"])
-            except ConcurrentTaskModificationError:
-                continue  # somebody else has saved it meanwhile
-        if not prev_version.is_missing:
-            return await _save(tasks, task, _checkpoint_of(prev_version))
-        known = await tasks.get_metadata(task.id)
-        if known is None:
-            return await _save(tasks, task, None)
-        if not _version_of(known["checkpoint_id"]).is_missing:
-            raise ConcurrentTaskModificationError(task.id)
-        return await _save(tasks, task, known["checkpoint_id"])
+                await self._write(task_id, entries, context, before, version + 1, event)
+            except (Conflict, ThreadDeleted):
+                continue  # somebody else has saved or deleted it meanwhile
+            return TaskVersion(version + 1)
 
     async def get(self, task_id: str, context: ServerCallContext) -> StoredTask | None:
-        """Return a new object with the task, and its version; ``None`` if there is no such task."""
-        found = await self.tasks(context).snapshot(task_id)
-        if found is None:
+        """Return a new object with the task, and its version; ``None`` if there is no such task.
+
+        One round trip.
+        """
+        entries = await self._entries(task_id, context)
+        if not entries:
             return None
-        return StoredTask(to_task(found.state), _version_of(found.checkpoint_id))
+        return StoredTask(to_task(entries), TaskVersion(entries[0]["version"]))
+
+    async def delete(self, task_id: str, context: ServerCallContext) -> None:
+        """Delete a task of the caller's with its events, if it is there."""
+        async with self.db.transaction() as tx:
+            records, events = self._records(context), events_of(self.db, self.namespace)
+            if await records.delete(task_id, all_namespaces=False, connection=tx):
+                await events.delete(task_id, connection=tx)
 
 
-async def _save(tasks: Checkpointer, task: Task, parent: str | None) -> TaskVersion:
-    """Save a task if its newest checkpoint is *parent*, and return its new version."""
-    before = TaskVersion.MISSING if parent is None else _version_of(parent)
-    version = TaskVersion(_number_of(before) + 1)
-    try:
-        await tasks.save(
-            to_state(task),
-            task.id,
-            _checkpoint_of(version),
-            to_metadata(task),
-            expected_parent=parent,
-        )
-    except (Conflict, ThreadDeleted):
-        raise ConcurrentTaskModificationError(task.id) from None
-    return version
-
-
-def _version_of(checkpoint_id: str) -> TaskVersion:
-    """Return the version that a checkpoint is named after: ``v12``. Others have none."""
-    number = checkpoint_id[1:] if checkpoint_id.startswith("v") else ""
-    return TaskVersion(int(number)) if number.isdecimal() else TaskVersion.MISSING
-
-
-def _checkpoint_of(version: TaskVersion) -> str:
-    return f"v{_number_of(version)}"
+def _version_of(record: Snapshot) -> int:
+    """Return the version that a record is named after; 0 if it was saved without one."""
+    number = record.checkpoint_id[1:]
+    is_version = number.isdecimal() and record.checkpoint_id == checkpoint_of(int(number))
+    return int(number) if is_version else 0
 
 
 def _number_of(version: TaskVersion) -> int:

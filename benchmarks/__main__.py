@@ -46,6 +46,7 @@ INTEGRATIONS = (
     "lazybridge_memories",
     "lauren_conversations",
     "pydantic_ai_steps",
+    "llama_index_chats",
 )
 """Those of the frameworks: a run, results and a page of their own."""
 

@@ -77,6 +77,7 @@ FRAMEWORKS = {
     "locus_checkpointers": "locus: checkpointers",
     "lazybridge_memories": "LazyBridge: memories",
     "lauren_conversations": "lauren-ai: conversations",
+    "llama_index_chats": "LlamaIndex: chats",
 }
 """The groups of the run of the integrations."""
 

@@ -114,6 +114,31 @@ async def test_an_entry_whose_key_is_there_is_not_appended_again(log: ThreadLog)
     ]
 
 
+async def test_an_append_of_new_keys_is_refused_if_one_of_them_is_known(log: ThreadLog) -> None:
+    assert await log.append("t", ["a", "b"], keys=["ka", "kb"], new_keys=True) == [1, 2]
+    version = await log.version("t")
+    for keys in (["kc", "kb"], ["kc", "kc"], [None, "ka"]):
+        with pytest.raises(Conflict, match="key"):
+            await log.append("t", ["c", "d"], keys=keys, new_keys=True)
+    assert [entry.value for entry in await log.range("t")] == ["a", "b"]
+    assert await log.version("t") == version
+    assert await log.append("t", ["c", "d"], keys=["kc", None], new_keys=True) == [3, 4]
+
+
+async def test_of_appends_of_one_new_key_at_once_one_is_stored(
+    db: Database, reopen: Callable[[], Database], lasting: None
+) -> None:
+    async with reopen() as other:
+        logs = [ThreadLog(db), ThreadLog(other)]
+        done = await asyncio.gather(
+            *(logs[n % 2].append("t", n, keys="k", new_keys=True) for n in range(8)),
+            return_exceptions=True,
+        )
+        (entry,) = await logs[0].range("t")
+    assert [type(one) for one in done if one != [entry.position]] == [Conflict] * 7
+    assert done[entry.value] == [entry.position]
+
+
 async def test_an_append_of_what_is_there_changes_nothing(log: ThreadLog) -> None:
     await log.append("t", "a", keys="k")
     before = await log.version("t")
@@ -518,6 +543,8 @@ async def test_what_does_not_match_its_checksum_is_named_and_not_popped(
     for read in (log.tail, log.range, log.read, log.pop):
         with pytest.raises(Corrupt, match="entry 2 of thread 'damaged'"):
             await read("damaged")
+    with pytest.raises(Corrupt, match="entry 2 of thread 'damaged'"):
+        await log.read_threads(["damaged"])
 
     assert await log.count("damaged") == 2
     assert values(await log.range("damaged", before=2)) == ["a"]
@@ -661,6 +688,32 @@ async def test_when_threads_were_last_written_is_told_of_those_with_entries(
     await log.append("first", 2)
     assert (await log.last_written(["first"]))["first"] > before
     assert await log.last_written([]) == {}
+
+
+async def test_several_threads_are_read_at_once_in_the_order_asked_for(
+    db: Database, log: ThreadLog
+) -> None:
+    awkward = "a\x00 🌍"
+    await log.append("first", [1, {"a": [2]}], keys=["one", None])
+    await log.append(awkward, "x")
+    await log.append("emptied", 1)
+    await log.clear("emptied")
+    await log.append("expired", 1, ttl=0.001)
+    await asyncio.sleep(0.01)
+    await ThreadLog(db, namespace=("other",)).append("elsewhere", 1)
+
+    found = await log.read_threads([awkward, "expired", "elsewhere", "emptied", "first", "first"])
+
+    assert list(found) == [awkward, "first"]
+    assert found["first"] == await log.range("first")
+    assert found[awkward] == await log.range(awkward)
+    assert await log.read_threads([]) == {}
+    many = [f"t{at}" for at in range(700)]
+    for thread_id in many:
+        await log.append(thread_id, thread_id)
+    assert await log.read_threads(many) == {one: await log.range(one) for one in many}
+    with pytest.raises(TypeError, match="takes a list"):
+        await log.read_threads("first")
 
 
 @pytest.mark.parametrize("page_size", [1, 3, 10])

@@ -15,6 +15,10 @@ TALK = [
     {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "name": "look_up"}]},
     {"role": "assistant", "content": "It was sent on Monday."},
 ]
+FRAMEWORKS = [
+    {"role": "user", "blocks": [{"block_type": "text", "text": "Said in a block."}]},
+    {"role": "tool", "content": [{"tool_call_result": {"result": "Told by a tool."}}]},
+]
 
 
 @pytest.fixture
@@ -24,6 +28,7 @@ def talked(file_url: str) -> str:
             await ThreadLog(db, namespace=("conversation",)).append("support-42", TALK)
             await ThreadLog(db, namespace=("events",)).append("support-42", {"opened": True})
             await ThreadLog(db, namespace=("events",)).append("job", [b"\x00", "done"])
+            await ThreadLog(db, namespace=("frameworks",)).append("ada", FRAMEWORKS)
             await Checkpointer(db).save({"n": 1}, "state")
 
     asyncio.run(fill())
@@ -43,6 +48,7 @@ def test_log_ls_names_every_log_with_entries(call: Call, talked: str) -> None:
         ("support-42", "conversation", 3),
         ("support-42", "events", 1),
         ("job", "events", 2),
+        ("ada", "frameworks", 2),
     }
     assert [log["thread_id"] for log in of_one] == ["job"]
 
@@ -126,6 +132,16 @@ def test_log_tail_tells_roles_and_words_of_messages_that_consist_of_parts(
     assert "user" in first
     assert "assistant" in second
     assert "part_kind" not in first + second
+
+
+def test_log_tail_prints_what_messages_of_frameworks_say(call: Call, talked: str) -> None:
+    answer = call("--db", talked, "log", "tail", "ada")
+
+    lines = [line.split(maxsplit=3)[3].split(maxsplit=1) for line in answer.out.splitlines()[2:4]]
+    assert [[role, text.strip()] for role, text in lines] == [
+        ["user", "Said in a block."],
+        ["tool", "Told by a tool."],
+    ]
 
 
 def test_log_tail_pages_backwards_and_finds_the_only_log(call: Call, talked: str) -> None:

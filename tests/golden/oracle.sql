@@ -2861,6 +2861,24 @@ AND (EXISTS (
 ORDER BY deltas.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
+-- log.entries.read_entries_of_threads()
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT each_.thread_id
+    FROM JSON_TABLE(:p_thread_ids, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY threads.thread_id, deltas.seq
+
 -- log.entries.read_version()
 SELECT threads.version
 FROM threads
@@ -6982,6 +7000,21 @@ AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
+FOR UPDATE
+
+-- store.write.lock_items()
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.namespace, store_items.key
 FOR UPDATE
 
 -- store.write.put_item(expected=version)

@@ -14,6 +14,8 @@ MISSING = FRAMEWORKS.keys() - INSTALLED.keys()
 """Frameworks that need an environment of their own, which runs their pages."""
 
 
+# LlamaIndex's agents read attributes that pydantic has deprecated.
+@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if page.stem.replace("-", "_") not in MISSING],

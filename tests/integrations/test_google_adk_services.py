@@ -167,6 +167,19 @@ async def test_memories_are_added_directly(memories: MemalchemyMemoryService) ->
     assert (await memories.search_memory(**ADA, query="tall")).memories[0].content.parts
 
 
+async def test_a_deleted_memory_comes_back_where_it_is_added_itself_and_not_with_its_session(
+    memories: MemalchemyMemoryService,
+) -> None:
+    said = event("tall ships", id="1")
+    await memories.add_session_to_memory(session("a", said))
+    await memories.delete_memory(**ADA, memory_id="1")
+    await memories.add_events_to_memory(**ADA, events=[said])
+    assert await found(memories, "ships") == []
+
+    await memories.add_memory(**ADA, memories=[MemoryEntry(id="1", content=content("small ships"))])
+    assert await found(memories, "ships") == ["small ships"]
+
+
 async def test_with_an_embedder_memories_are_found_by_meaning(db: Database) -> None:
     calls: list[list[str]] = []
 

@@ -19,11 +19,17 @@ SUBJECTS: dict[str, Subject[Any]] = {
     name: subject for module in INSTALLED.values() for name, subject in module.SUBJECTS.items()
 }
 ID = "ada"
+WORDLESS = {
+    "A2A's push notifications": "they are addresses and tokens",
+    "LlamaIndex's values": "index_text=True has them; the words of a document are its nodes'",
+    "Strands' snapshots": "they are states as JSON, which repeat the messages",
+}
+"""Subjects whose words are not indexed unless somebody asks for it, and the reason."""
 
 
 def word_of(name: str) -> str:
     """A word that only one subject stores."""
-    return f"marigold{list(SUBJECTS).index(name)}"
+    return f"marigold{list(SUBJECTS).index(name):03}"
 
 
 async def write_all(url: str) -> None:
@@ -71,7 +77,8 @@ def test_its_words_are_found_below_the_frameworks_name(name: str, read_only: str
         *call(read_only, "store", "search", "/", word_of(name), "--prefix"),
     ]
 
-    assert {hit["namespace"][0] for hit in found} == {root_of(name)}
+    expected = set() if name in WORDLESS else {root_of(name)}
+    assert {hit["namespace"][0] for hit in found} == expected
 
 
 def test_threads_are_listed_below_the_names_of_their_frameworks(read_only: str) -> None:

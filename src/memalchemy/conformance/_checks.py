@@ -250,7 +250,8 @@ def subject_name(make: Any) -> str:
 def spoil(thing: Any) -> int:
     """Change every container in a value, in place; return their number.
 
-    Containers are mappings, lists, sets, models of pydantic and dataclasses; what is frozen stays.
+    Containers are mappings, lists, sets, byte arrays, models of pydantic, dataclasses and messages
+    of protobuf; what is frozen stays.
     """
     return _spoil(thing, set())
 
@@ -276,6 +277,12 @@ def _spoil(thing: Any, seen: set[int]) -> int:
         return sum(_spoil(one, seen) for one in thing)
     if isinstance(thing, MutableSet):
         thing.add("spoilt")
+        return 1
+    if isinstance(thing, bytearray):
+        thing[:] = b"spoilt"
+        return 1
+    if callable(getattr(thing, "ListFields", None)):  # a message of protobuf
+        thing.Clear()
         return 1
     if isinstance(thing, BaseModel) or dataclasses.is_dataclass(thing):
         return _spoil_attributes(thing, seen)

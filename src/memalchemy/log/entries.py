@@ -266,6 +266,20 @@ def find_entries_of_key(dialect: Dialect, scope: str) -> Executable:
 
 
 @statement()
+def read_entries_of_threads(dialect: Dialect) -> Executable:
+    """Select the entries of each thread in ``p_thread_ids``, the threads one after another."""
+    named = dialect.statements.rows_from_list("p_thread_ids", ("thread_id",))
+    ids: Any = select(named.c.thread_id)
+    return (
+        select(THREADS.c.thread_id, *(DELTAS.c[name] for name in _ENTRY_COLUMNS))
+        .select_from(THREADS)
+        .join(DELTAS, and_(same_log(DELTAS, THREADS), is_entry()))
+        .where(in_namespace(THREADS, below=False), THREADS.c.thread_id.in_(ids), live())
+        .order_by(THREADS.c.thread_id, DELTAS.c.seq)
+    )
+
+
+@statement()
 def count_entries(dialect: Dialect) -> Executable:
     """Count the entries of a log."""
     return select(func.count()).select_from(DELTAS).where(of_log(DELTAS), is_entry(), _is_live())

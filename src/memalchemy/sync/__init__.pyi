@@ -1,6 +1,6 @@
 """Generated: MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from os import PathLike
@@ -2551,6 +2551,25 @@ class Store:
                 no new value could be made of it.
         """
 
+    def change_matching(
+        self,
+        namespace: Namespace,
+        filter: Mapping[str, Any],
+        work: Callable[[list[StoreItem], HostConnection], Awaitable[None]],
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Let *work* change the items that *filter* accepts, in one transaction; return how many.
+
+        *work* is called with up to 500 items at a time, by namespace and key, and the transaction,
+        which it gives as ``connection=`` to the methods that it calls. The items are locked, and as
+        they are then: no change of others is lost, and what does not match any more is left out.
+
+        Raises:
+            ValueError: the filter is empty.
+        """
+
     def clear_namespace(
         self,
         namespace: Namespace,
@@ -2597,6 +2616,23 @@ class Store:
         connection: HostConnection | None = None,
     ) -> int:
         """Delete items with their vectors, in one transaction; return the number that existed."""
+
+    def delete_matching(
+        self,
+        namespace: Namespace,
+        filter: Mapping[str, Any],
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Delete the items of the namespace that *filter* accepts, and return their number.
+
+        In one transaction. With *prefix* those below the namespace as well. An item that others
+        change meanwhile is deleted if it still matches; one that they add meanwhile may stay.
+
+        Raises:
+            ValueError: the filter is empty: `clear_namespace` deletes everything.
+        """
 
     @property
     def embedder(self) -> Embedder | None:
@@ -2647,6 +2683,19 @@ class Store:
         Without *field* that of the whole value. *part* counts from 0; without *model*, the store's.
         """
 
+    def get_embeddings(
+        self,
+        keys: Iterable[tuple[Namespace, str]],
+        *,
+        model: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> dict[Name, list[float]]:
+        """Return the vectors of the whole values of items, as `get_embedding` returns one.
+
+        An item without one is left out. Of a value with several texts it is the vector of the
+        first.
+        """
+
     def get_item(
         self,
         namespace: Namespace,
@@ -2672,6 +2721,13 @@ class Store:
         """Return the items of the given ``(namespace, key)`` that exist, in the order of *keys*.
 
         With *refresh* the ttl of each begins again now, as in `get_item`.
+        """
+
+    def hold(self, keys: Iterable[tuple[Namespace, str]], connection: HostConnection) -> int:
+        """Lock items until the transaction of *connection* ends; return the number that exist.
+
+        Nobody else writes or deletes them meanwhile, so that what is read then in the transaction
+        is what it changes. Items that do not exist are not locked.
         """
 
     def iter_items(
@@ -2804,6 +2860,7 @@ class Store:
         *,
         ttl: Seconds | None = None,
         index: Index = None,
+        if_exists: str = "replace",
         connection: HostConnection | None = None,
     ) -> list[int]:
         """Write items, all or none, as `put` writes one; return their versions, in the order given.
@@ -2812,7 +2869,13 @@ class Store:
         which may have a lifetime, vectors and an *index* of its own. Of two with the same key the
         last counts. The embedder is called once for all items with the same *index*.
 
+        Args:
+            if_exists: ``replace`` an existing item, ``skip`` the new one, whose version is 0 then,
+                or ``fail``. Of two of a batch with the same key, the second one is skipped or
+                fails, too.
+
         Raises:
+            Conflict: *if_exists* is ``fail``, and an item exists; nothing was written.
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
             StoreCapabilityError: *index* is given, and there is no embedder.
         """
@@ -3075,6 +3138,7 @@ class ThreadLog:
         entries: Any,
         *,
         keys: Sequence[str | None] | str | None = None,
+        new_keys: bool = False,
         expected_version: int | Unset = ...,
         occurred_at: datetime | Sequence[datetime] | None = None,
         ttl: Seconds | None = None,
@@ -3093,13 +3157,14 @@ class ThreadLog:
             hold. A list is several entries: put one that is itself a list into a list.
             keys: for each entry a key of up to 128 characters, or ``None``. An entry whose key is
                 in the log is not appended again; its position is returned.
+            new_keys: raise `Conflict` if one of the keys is in the log, and append nothing.
             occurred_at: the time of all entries, or of each; now, if not given.
             ttl: in place of the log's own. The last append counts: after one without any, the log
                 does not expire.
 
         Raises:
             NotSerialisable, TooLarge: one of them cannot be stored; nothing was written.
-            Conflict: the log is not at *expected_version*.
+            Conflict: the log is not at *expected_version*, or has one of the *new_keys*.
             ThreadDeleted: a version was expected, and the thread has been deleted since.
         """
 
@@ -3297,6 +3362,17 @@ class ThreadLog:
 
         *make* is called with that entry, or ``None``, and the columns. With an entry, *seen* is
         ignored and all entries are read.
+        """
+
+    def read_threads(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[str, list[Entry]]:
+        """Return all entries of each of these threads that has any, in the order of *thread_ids*.
+
+        One round trip for some hundred threads; all entries are in memory at once.
         """
 
     def remove(

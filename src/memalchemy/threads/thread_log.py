@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from sqlalchemy import Executable
@@ -23,6 +25,7 @@ from memalchemy.contracts import (
     LogReading,
     Seconds,
     Unset,
+    check_flag,
     check_limit,
     check_position,
     check_query,
@@ -132,6 +135,7 @@ class ThreadLog:
         entries: Any,
         *,
         keys: Sequence[str | None] | str | None = None,
+        new_keys: bool = False,
         expected_version: int | Unset = UNSET,
         occurred_at: datetime | Sequence[datetime] | None = None,
         ttl: Seconds | None = None,
@@ -150,13 +154,14 @@ class ThreadLog:
             hold. A list is several entries: put one that is itself a list into a list.
             keys: for each entry a key of up to 128 characters, or ``None``. An entry whose key is
                 in the log is not appended again; its position is returned.
+            new_keys: raise `Conflict` if one of the keys is in the log, and append nothing.
             occurred_at: the time of all entries, or of each; now, if not given.
             ttl: in place of the log's own. The last append counts: after one without any, the log
                 does not expire.
 
         Raises:
             NotSerialisable, TooLarge: one of them cannot be stored; nothing was written.
-            Conflict: the log is not at *expected_version*.
+            Conflict: the log is not at *expected_version*, or has one of the *new_keys*.
             ThreadDeleted: a version was expected, and the thread has been deleted since.
         """
         given = list(entries) if isinstance(entries, list) else [entries]
@@ -165,6 +170,7 @@ class ThreadLog:
             thread_id,
             given,
             keys=keys,
+            new_keys=check_flag(new_keys, "new_keys"),
             expected=expected_version,
             occurred_at=occurred_at,
             ttl=ttl,
@@ -486,6 +492,30 @@ class ThreadLog:
 
         return await self.read_columns(thread_id, made, seen, connection)
 
+    async def read_threads(
+        self, thread_ids: Sequence[str], *, connection: HostConnection | None = None
+    ) -> dict[str, list[Entry]]:
+        """Return all entries of each of these threads that has any, in the order of *thread_ids*.
+
+        One round trip for some hundred threads; all entries are in memory at once.
+        """
+        d, keyring = self.db.dialect, self.db.keyring
+        given = check_list(thread_ids, "thread_ids")
+        ids = [(encode_id(check_thread_id(thread_id)),) for thread_id in given]
+        binds = {"k_tenant": self.db.tenant, "k_namespace": self._path, "p_now": datetime.now(UTC)}
+        found: dict[str, list[Entry]] = {}
+
+        def decode(rows: Answer) -> None:
+            for thread_id, some in groupby(rows, key=attrgetter("thread_id")):
+                found[thread_id] = entry_rows.to_entries(thread_id, keyring, list(some))
+
+        with operation("thread.read", tenant=self.db.tenant) as event:
+            for listed in d.statements.list_batches("p_thread_ids", ids):
+                statement = entries.read_entries_of_threads(d)
+                rows = await self._query(statement, binds | listed, connection, event)
+                await off_loop(entry_rows.decoded_size(rows), partial(decode, rows))
+        return {thread_id: found[thread_id] for thread_id in given if thread_id in found}
+
     async def count(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """Count the entries of the log one by one: this takes longer as there are more."""
         rows = await self._rows(entries.count_entries, thread_id, connection)
@@ -680,6 +710,7 @@ class ThreadLog:
         given: list[Any],
         *,
         keys: Sequence[str | None] | str | None = None,
+        new_keys: bool = False,
         expected: int | Unset,
         occurred_at: datetime | Sequence[datetime] | None = None,
         ttl: Seconds | None = None,
@@ -707,8 +738,8 @@ class ThreadLog:
         with operation(name, **self._about(thread_id)) as event:
             event.payload_bytes = sum(len(row["p_payload"]) for row in rows)
             event.details["entries"] = len(rows)
-            # An append may be sent again if each entry has a key, and no version would refuse it.
-            keyed = None not in checked and after is None and expected is UNSET
+            # An append may be sent again if each entry has a key, and nothing would refuse it.
+            keyed = None not in checked and after is None and expected is UNSET and not new_keys
             again = keyed and connection is None
             # With a key that is there the statement fails, and with it a transaction of the host.
             may_fail = connection is None or not any(checked)
@@ -731,7 +762,7 @@ class ThreadLog:
 
             def program() -> Program[list[int]]:
                 placed = yield from append.append_entries_locked(
-                    d, log, values, rows, expected, after
+                    d, log, values, rows, expected, after, new_keys
                 )
                 if clearing is not None:
                     other = clearing._log(thread_id)

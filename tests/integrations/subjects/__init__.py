@@ -4,7 +4,8 @@ Such a module has
 
 - ``FRAMEWORK``, the framework's own module, and ``EXTRA``, which installs it;
 - ``ADAPTERS``, each public adapter with a function that makes it: of a database, or of nothing;
-- ``SUBJECTS``, a `memalchemy.conformance.Subject` for each kind of thing that is stored.
+- ``SUBJECTS``, a `memalchemy.conformance.Subject` for each kind of thing that is stored;
+- maybe ``PARTS``, public classes that take an adapter and no database.
 
 The modules of frameworks that are not installed are left out: CrewAI and the Pydantic AI harness
 need environments of their own. The sessions ``frameworks``, ``crewai`` and ``pydantic-ai-harness``

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic_ai.conversation import Conversation
+from pydantic_ai.conversation_store import ConversationConflict
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
 from memalchemy.conformance import Subject
@@ -13,22 +16,29 @@ FRAMEWORK, EXTRA = "pydantic_ai", "pydantic-ai"
 ADAPTERS = {MemalchemyConversationStore: MemalchemyConversationStore}
 
 
-async def _add(store: MemalchemyConversationStore, id_: str, text: str) -> None:
+async def _add(store: MemalchemyConversationStore, id_: str, text: str) -> Any:
     conversation = await store.load(id_) or Conversation(conversation_id=id_)
     conversation.messages.append(ModelRequest(parts=[UserPromptPart(text)]))
     await store.save(conversation)
+    return conversation
 
 
 async def _texts(store: MemalchemyConversationStore, id_: str) -> list[str]:
     conversation = await store.load(id_)
     if conversation is None:
         return []
+    assert isinstance(conversation, Conversation)
     assert all(isinstance(message, ModelRequest) for message in conversation.messages)
     return [text_of(message) for message in conversation.messages]
 
 
 SUBJECTS = {
     "a conversation of Pydantic AI": Subject(
-        MemalchemyConversationStore, _add, _texts, lambda store, id_: store.delete(id_)
+        MemalchemyConversationStore,
+        _add,
+        _texts,
+        lambda store, id_: store.delete(id_),
+        objects=lambda store, id_: store.load(id_),
+        conflicts=(ConversationConflict,),
     )
 }

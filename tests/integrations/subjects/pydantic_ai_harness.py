@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic_ai_harness.memory import MemoryFile
+from collections.abc import Awaitable
+from typing import Any
+
+from pydantic_ai_harness.memory import MemoryConflictError, MemoryFile
 
 from memalchemy.conformance import Subject
 from memalchemy.integrations.pydantic_ai_harness import MemalchemyMemoryStore, MemalchemyStepStore
@@ -19,15 +22,24 @@ async def _version(store: MemalchemyMemoryStore, path: str) -> str | None:
     return None if found is None else found.version
 
 
-async def _write(store: MemalchemyMemoryStore, path: str, text: str) -> None:
-    await store.write(path, text, expected_version=await _version(store, path))
+async def _write(store: MemalchemyMemoryStore, path: str, text: str) -> Any:
+    metadata = {"by": "ada"}
+    await store.write_with_metadata(
+        path, text, expected_version=await _version(store, path), metadata=metadata
+    )
+    return metadata
+
+
+def _file(store: MemalchemyMemoryStore, path: str) -> Awaitable[MemoryFile | None]:
+    return store.read(path, max_chars=1_000_000)
 
 
 async def _read(store: MemalchemyMemoryStore, path: str) -> list[str]:
-    found = await store.read(path, max_chars=1_000_000)
+    found = await _file(store, path)
     if found is None:
         return []
     assert isinstance(found, MemoryFile)
+    assert found.metadata == {"by": "ada"}
     return [found.content]
 
 
@@ -37,6 +49,12 @@ async def _delete(store: MemalchemyMemoryStore, path: str) -> None:
 
 SUBJECTS = {
     "a memory file of the Pydantic AI harness": Subject(
-        MemalchemyMemoryStore, _write, _read, _delete, appends=False
+        MemalchemyMemoryStore,
+        _write,
+        _read,
+        _delete,
+        appends=False,
+        objects=_file,
+        conflicts=(MemoryConflictError,),
     )
 }

@@ -13,6 +13,7 @@ from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import Session
 from google.genai import types
 
+from memalchemy._retry import retry_on_conflict
 from memalchemy.contracts import NewItem, Seconds, StoreItem
 from memalchemy.errors import Conflict
 from memalchemy.integrations._base import AnyDatabase
@@ -21,7 +22,6 @@ from memalchemy.search.vectors import Metric
 from memalchemy.store import LEAVE, Store
 from memalchemy.store.embedding import Embedder
 
-TRIES = 10
 DELETED: dict[str, Any] = {"deleted": True}
 """The value that stays of a deleted memory, so that its session does not bring it back."""
 
@@ -47,6 +47,7 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+        Conflict: others wrote the same memories 20 times while this was tried.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Add events, all or none; those without text are left out.
+        """Add events, all or none; those without text, or whose memory was deleted, are left out.
 
         *custom_metadata* is returned with the memories.
         """
@@ -106,7 +107,7 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
             for event in events
             if event.content is not None
         ]
-        await self._add(app_name, user_id, entries, session_id)
+        await self._add(app_name, user_id, entries, session_id, revive=False)
 
     async def add_memory(
         self,
@@ -118,8 +119,8 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
     ) -> None:
         """Add memories, all or none; those without text are left out.
 
-        One without an id gets a new one, and is added each time. *custom_metadata* is added to that
-        of each.
+        One without an id gets a new one, and is added each time. One whose memory was deleted is
+        there again. *custom_metadata* is added to that of each.
         """
         shared = dict(custom_metadata or {})
         entries = [
@@ -131,7 +132,7 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
             )
             for memory in memories
         ]
-        await self._add(app_name, user_id, entries, None)
+        await self._add(app_name, user_id, entries, None, revive=True)
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
@@ -168,36 +169,41 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
         await self.store.change(namespace, memory_id, deleted, metadata=None, index=False)
 
     async def _add(
-        self, app_name: str, user_id: str, entries: Sequence[MemoryEntry], session_id: str | None
+        self,
+        app_name: str,
+        user_id: str,
+        entries: Sequence[MemoryEntry],
+        session_id: str | None,
+        *,
+        revive: bool,
     ) -> None:
+        """Add entries; with *revive*, those whose memories were deleted, too."""
         namespace = self._namespace(app_name, user_id)
         metadata = None if session_id is None else {"session_id": session_id}
+        left = () if revive else (DELETED,)
         given = {
             entry.id: NewItem(namespace, entry.id, _value(text, entry), metadata)
             for entry in entries
             if entry.id and (text := _text(entry.content))
         }
-        for _ in range(TRIES):
+
+        async def add() -> None:
             known = await self.store.get_items((namespace, key) for key in given)
-            versions = {key: item.version for (_, key), item in known.items()}
+            old = {key: item for (_, key), item in known.items()}
             changed = [
                 item
                 for key, item in given.items()
-                if (old := known.get((namespace, key))) is None
-                or (old.value != DELETED and old.value != item.value)
+                if key not in old or old[key].value not in (item.value, *left)
             ]
             if not changed:
                 return
-            try:
-                async with self.db.transaction() as tx:
-                    written = await self.store.put_batch(changed, connection=tx)
-                    expected = [versions.get(item.key, 0) + 1 for item in changed]
-                    if written != expected:
-                        raise Conflict("a memory was changed since it was read")
-            except Conflict:
-                continue  # somebody else has added or deleted one of them
-            return
-        raise Conflict("the memories are changed by others all the time; nothing was written")
+            async with self.db.transaction() as tx:
+                written = await self.store.put_batch(changed, connection=tx)
+                expected = [old[item.key].version + 1 if item.key in old else 1 for item in changed]
+                if written != expected:
+                    raise Conflict("a memory was changed since it was read")
+
+        await retry_on_conflict(add, f"the memories of user {user_id!r}")
 
     def _namespace(self, app_name: str, user_id: str) -> tuple[str, ...]:
         return (*self.namespace, "memories", app_name, user_id)

@@ -294,6 +294,7 @@ CONTENTLESS = {
         "hold",
         "read_columns",
         "read_columns_beside",
+        "read_threads",
         "list_threads",
         "list_with_metadata",
         "load",

@@ -534,6 +534,8 @@ async def test_what_does_not_match_its_checksum_is_named_and_not_popped(
     for read in (log.tail, log.range, log.read, log.pop):
         with pytest.raises(Corrupt, match="entry 2 of thread 'damaged'"):
             await read("damaged")
+    with pytest.raises(Corrupt, match="entry 2 of thread 'damaged'"):
+        await log.read_threads(["damaged"])
 
     assert await log.count("damaged") == 2
     assert values(await log.range("damaged", before=2)) == ["a"]
@@ -621,6 +623,32 @@ async def test_when_threads_were_last_written_is_told_of_those_with_entries(
     await log.append("first", 2)
     assert (await log.last_written(["first"]))["first"] > before
     assert await log.last_written([]) == {}
+
+
+async def test_several_threads_are_read_at_once_in_the_order_asked_for(
+    db: Database, log: ThreadLog
+) -> None:
+    awkward = "a\x00 🌍"
+    await log.append("first", [1, {"a": [2]}], keys=["one", None])
+    await log.append(awkward, "x")
+    await log.append("emptied", 1)
+    await log.clear("emptied")
+    await log.append("expired", 1, ttl=0.001)
+    await asyncio.sleep(0.01)
+    await ThreadLog(db, namespace=("other",)).append("elsewhere", 1)
+
+    found = await log.read_threads([awkward, "expired", "elsewhere", "emptied", "first", "first"])
+
+    assert list(found) == [awkward, "first"]
+    assert found["first"] == await log.range("first")
+    assert found[awkward] == await log.range(awkward)
+    assert await log.read_threads([]) == {}
+    many = [f"t{at}" for at in range(700)]
+    for thread_id in many:
+        await log.append(thread_id, thread_id)
+    assert await log.read_threads(many) == {one: await log.range(one) for one in many}
+    with pytest.raises(TypeError, match="takes a list"):
+        await log.read_threads("first")
 
 
 @pytest.mark.parametrize("page_size", [1, 3, 10])

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from memalchemy.contracts import UNSET, Unset
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.errors import ThreadDeleted
 from memalchemy.log.delete import remove_log
 from memalchemy.log.heads import Head, lock_log, version_conflict
@@ -246,6 +246,20 @@ def read_changes(dialect: Dialect, whole: bool) -> Executable:
         .order_by(seq)
     )
     return query if whole else query.execution_options(**{NAMELESS: True})
+
+
+@statement()
+def read_entries_of_threads(dialect: Dialect) -> Executable:
+    """Select the entries of each thread in ``p_thread_ids``, the threads one after another."""
+    named = dialect.statements.rows_from_list("p_thread_ids", ("thread_id",))
+    ids: Any = select(named.c.thread_id)
+    return (
+        select(THREADS.c.thread_id, *(DELTAS.c[name] for name in _ENTRY_COLUMNS))
+        .select_from(THREADS)
+        .join(DELTAS, and_(same_log(DELTAS, THREADS), is_entry()))
+        .where(in_namespace(THREADS, below=False), THREADS.c.thread_id.in_(ids), live())
+        .order_by(THREADS.c.thread_id, DELTAS.c.seq)
+    )
 
 
 @statement()

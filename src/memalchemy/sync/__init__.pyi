@@ -3278,6 +3278,17 @@ class ThreadLog:
         ignored and all entries are read.
         """
 
+    def read_threads(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        connection: HostConnection | None = None,
+    ) -> dict[str, list[Entry]]:
+        """Return all entries of each of these threads that has any, in the order of *thread_ids*.
+
+        One round trip for some hundred threads; all entries are in memory at once.
+        """
+
     def remove(
         self,
         thread_id: str,

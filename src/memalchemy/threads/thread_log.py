@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from sqlalchemy import Executable
@@ -454,6 +456,30 @@ class ThreadLog:
             return list(map(make, positions, values, marks))
 
         return await self.read_columns(thread_id, made, seen, connection)
+
+    async def read_threads(
+        self, thread_ids: Sequence[str], *, connection: HostConnection | None = None
+    ) -> dict[str, list[Entry]]:
+        """Return all entries of each of these threads that has any, in the order of *thread_ids*.
+
+        One round trip for some hundred threads; all entries are in memory at once.
+        """
+        d, keyring = self.db.dialect, self.db.keyring
+        given = check_list(thread_ids, "thread_ids")
+        ids = [(encode_id(check_thread_id(thread_id)),) for thread_id in given]
+        binds = {"k_tenant": self.db.tenant, "k_namespace": self._path, "p_now": datetime.now(UTC)}
+        found: dict[str, list[Entry]] = {}
+
+        def decode(rows: Answer) -> None:
+            for thread_id, some in groupby(rows, key=attrgetter("thread_id")):
+                found[thread_id] = entry_rows.to_entries(thread_id, keyring, list(some))
+
+        with operation("thread.read", tenant=self.db.tenant) as event:
+            for listed in d.statements.list_batches("p_thread_ids", ids):
+                statement = entries.read_entries_of_threads(d)
+                rows = await self._query(statement, binds | listed, connection, event)
+                await off_loop(entry_rows.decoded_size(rows), partial(decode, rows))
+        return {thread_id: found[thread_id] for thread_id in given if thread_id in found}
 
     async def count(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """Count the entries of the log one by one: this takes longer as there are more."""

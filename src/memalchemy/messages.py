@@ -110,9 +110,7 @@ def words_of(content: Any) -> str:
 
 def text_of(message: Any) -> str:
     """Return the text of a message; empty if it has none."""
-    content = read(message, "content")
-    if content is None:
-        content = read(message, "output")
+    content = read(message, content_field(message))
     return words_of(read(_inner(message), "content") if content is None else content)
 
 
@@ -123,8 +121,13 @@ def _inner(message: Any) -> Any:
 
 
 def content_field(message: Any) -> str:
-    """Return the field that holds the content; items of OpenAI's Responses have an ``output``."""
-    return "output" if read(message, "content") is None else "content"
+    """Return the field that holds the content.
+
+    Messages of Microsoft's Agent Framework have ``contents``, items of OpenAI's Responses an
+    ``output``.
+    """
+    fields = ("content", "contents", "output")
+    return next((name for name in fields if read(message, name) is not None), "content")
 
 
 def blocks_of(message: Any, kind: str) -> Iterator[Any]:

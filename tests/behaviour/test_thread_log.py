@@ -120,6 +120,31 @@ async def test_an_entry_whose_key_is_there_is_not_appended_again(log: ThreadLog)
     ]
 
 
+async def test_an_append_of_new_keys_is_refused_if_one_of_them_is_known(log: ThreadLog) -> None:
+    assert await log.append("t", ["a", "b"], keys=["ka", "kb"], new_keys=True) == [1, 2]
+    version = await log.version("t")
+    for keys in (["kc", "kb"], ["kc", "kc"], [None, "ka"]):
+        with pytest.raises(Conflict, match="key"):
+            await log.append("t", ["c", "d"], keys=keys, new_keys=True)
+    assert [entry.value for entry in await log.range("t")] == ["a", "b"]
+    assert await log.version("t") == version
+    assert await log.append("t", ["c", "d"], keys=["kc", None], new_keys=True) == [3, 4]
+
+
+async def test_of_appends_of_one_new_key_at_once_one_is_stored(
+    db: Database, reopen: Callable[[], Database], lasting: None
+) -> None:
+    async with reopen() as other:
+        logs = [ThreadLog(db), ThreadLog(other)]
+        done = await asyncio.gather(
+            *(logs[n % 2].append("t", n, keys="k", new_keys=True) for n in range(8)),
+            return_exceptions=True,
+        )
+        (entry,) = await logs[0].range("t")
+    assert [type(one) for one in done if one != [entry.position]] == [Conflict] * 7
+    assert done[entry.value] == [entry.position]
+
+
 async def test_an_append_of_what_is_there_changes_nothing(log: ThreadLog) -> None:
     await log.append("t", "a", keys="k")
     before = await log.version("t")

@@ -25,6 +25,7 @@ from memalchemy.contracts import (
     LogReading,
     Seconds,
     Unset,
+    check_flag,
     check_limit,
     check_position,
     check_query,
@@ -132,6 +133,7 @@ class ThreadLog:
         entries: Any,
         *,
         keys: Sequence[str | None] | str | None = None,
+        new_keys: bool = False,
         expected_version: int | Unset = UNSET,
         occurred_at: datetime | Sequence[datetime] | None = None,
         ttl: Seconds | None = None,
@@ -149,13 +151,14 @@ class ThreadLog:
             hold. A list is several entries: put one that is itself a list into a list.
             keys: for each entry a key of up to 128 characters, or ``None``. An entry whose key is
                 in the log is not appended again; its position is returned.
+            new_keys: raise `Conflict` if one of the keys is in the log, and append nothing.
             occurred_at: the time of all entries, or of each; now, if not given.
             ttl: in place of the log's own. The last append counts: after one without any, the log
                 does not expire.
 
         Raises:
             NotSerialisable, TooLarge: one of them cannot be stored; nothing was written.
-            Conflict: the log is not at *expected_version*.
+            Conflict: the log is not at *expected_version*, or has one of the *new_keys*.
             ThreadDeleted: a version was expected, and the thread has been deleted since.
         """
         given = list(entries) if isinstance(entries, list) else [entries]
@@ -164,6 +167,7 @@ class ThreadLog:
             thread_id,
             given,
             keys=keys,
+            new_keys=check_flag(new_keys, "new_keys"),
             expected=expected_version,
             occurred_at=occurred_at,
             ttl=ttl,
@@ -675,6 +679,7 @@ class ThreadLog:
         given: list[Any],
         *,
         keys: Sequence[str | None] | str | None = None,
+        new_keys: bool = False,
         expected: int | Unset,
         occurred_at: datetime | Sequence[datetime] | None = None,
         ttl: Seconds | None = None,
@@ -714,15 +719,15 @@ class ThreadLog:
 
             def program() -> Program[list[int]]:
                 placed = yield from append.append_entries_locked(
-                    d, log, values, rows, expected, after
+                    d, log, values, rows, expected, after, new_keys
                 )
                 if clearing is not None:
                     other = clearing._log(thread_id)
                     yield from clear_entries(d, other, clearing._values(other))
                 return placed
 
-            # An append may be sent again if each entry has a key, and no version would refuse it.
-            keyed = None not in checked and after is None and expected is UNSET
+            # An append may be sent again if each entry has a key, and nothing would refuse it.
+            keyed = None not in checked and after is None and expected is UNSET and not new_keys
             again = keyed and connection is None
             return await self._run_with_retries(
                 program, connection, event, tries=TRIES if again else 1

@@ -168,12 +168,13 @@ def _to_document(entry: Entry) -> dict[str, Any]:
 
 def _role_and_text(value: Any) -> tuple[str, str]:
     """Split an entry that is a message into its role and its words; others have no role."""
-    from memalchemy.messages import role_of, text_of
+    from memalchemy.messages import content_field, role_of, text_of
 
     role = role_of(value) if isinstance(value, dict) else ""
     if not role:
         return "", shorten(value)
-    rest = {name: part for name, part in value.items() if name not in ("role", "content")}
+    shown = ("role", content_field(value))
+    rest = {name: part for name, part in value.items() if name not in shown}
     content = value.get("content")
     if isinstance(content, dict):  # of Gemini
         content = content.get("parts")

@@ -98,13 +98,16 @@ def words_of(content: Any) -> str:
     if isinstance(content, (list, tuple)):
         return "\n".join(filter(None, map(words_of, content)))
     # A block: {"type": "text", "text": …} or {"type": "tool_result", "content": …}, or an object.
-    # The content of a message for Gemini is {"parts": [{"text": …}, …]}.
+    # The content of a message for Gemini is {"parts": [{"text": …}, …]}; Haystack's results of
+    # tools are {"tool_call_result": {"result": …}}.
     text = read(content, "text")
     if isinstance(text, str):
         return text
     inner = read(content, "content")
     if inner is None:
         inner = read(content, "parts")
+    if inner is None and (result := read(content, "tool_call_result")) is not None:
+        inner = read(result, "result")
     return "" if inner is content else words_of(inner)
 
 
@@ -123,10 +126,12 @@ def _inner(message: Any) -> Any:
 def content_field(message: Any) -> str:
     """Return the field that holds the content.
 
-    Messages of Microsoft's Agent Framework have ``contents``, items of OpenAI's Responses an
-    ``output``.
+    Messages of Microsoft's Agent Framework have ``contents``, those of LlamaIndex ``blocks``, and
+    items of OpenAI's Responses an ``output``.
     """
     fields = ("content", "contents", "output")
+    if isinstance(read(message, "blocks"), (list, tuple)):
+        fields = ("content", "blocks")
     return next((name for name in fields if read(message, name) is not None), "content")
 
 

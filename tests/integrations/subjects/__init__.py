@@ -4,7 +4,8 @@ Such a module has
 
 - ``FRAMEWORK``, the framework's own module, and ``EXTRA``, which installs it;
 - ``ADAPTERS``, each public adapter with a function that makes it: of a database, or of nothing;
-- ``SUBJECTS``, a `memalchemy.conformance.Subject` for each kind of thing that is stored.
+- ``SUBJECTS``, a `memalchemy.conformance.Subject` for each kind of thing that is stored;
+- maybe ``PARTS``, public classes that take an adapter and no database.
 
 The modules of frameworks that are not installed are left out: CrewAI needs an environment of its
 own. The sessions ``frameworks`` and ``crewai`` of nox have all of them.

@@ -1,0 +1,59 @@
+"""Haystack's stores under the tests of all adapters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from haystack.dataclasses import ChatMessage, Document
+from haystack.document_stores.types import DuplicatePolicy
+
+from memalchemy.conformance import Subject
+from memalchemy.integrations.haystack import (
+    MemalchemyChatMessageStore,
+    MemalchemyDocumentStore,
+    MemalchemyEmbeddingRetriever,
+    MemalchemyKeywordRetriever,
+)
+
+FRAMEWORK, EXTRA = "haystack", "haystack"
+ADAPTERS: dict[Any, Any] = {
+    MemalchemyChatMessageStore: MemalchemyChatMessageStore,
+    MemalchemyDocumentStore: MemalchemyDocumentStore,
+}
+PARTS = {MemalchemyEmbeddingRetriever, MemalchemyKeywordRetriever}
+
+
+async def _say(store: MemalchemyChatMessageStore, id_: str, text: str) -> None:
+    await store.write_messages_async(id_, [ChatMessage.from_user(text)])
+
+
+async def _messages(store: MemalchemyChatMessageStore, id_: str) -> list[str]:
+    return [message.text or "" for message in await store.retrieve_messages_async(id_, 1_000)]
+
+
+async def _write(store: MemalchemyDocumentStore, id_: str, text: str) -> None:
+    await store.write_documents_async(
+        [Document(id=id_, content=text)], policy=DuplicatePolicy.OVERWRITE
+    )
+
+
+async def _documents(store: MemalchemyDocumentStore, id_: str) -> list[str]:
+    found = await store.filter_documents_async({"field": "id", "operator": "==", "value": id_})
+    return [document.content or "" for document in found]
+
+
+SUBJECTS: dict[str, Subject[Any]] = {
+    "Haystack's messages": Subject(
+        MemalchemyChatMessageStore,
+        _say,
+        _messages,
+        lambda store, id_: store.delete_messages_async(id_),
+    ),
+    "Haystack's documents": Subject(
+        MemalchemyDocumentStore,
+        _write,
+        _documents,
+        lambda store, id_: store.delete_documents_async([id_]),
+        appends=False,
+    ),
+}

@@ -13,7 +13,7 @@ The module of a source has
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +33,9 @@ class Source:
     module: str
     what: str
 
-    def read(self, place: str, *, schema: str | None = None) -> AsyncIterator[Record]:
+    def read(self, place: str, *, schema: str | None = None) -> AsyncGenerator[Record]:
         """Yield all records at *place*."""
-        found: AsyncIterator[Record] = self._module().read(place, schema=schema)
+        found: AsyncGenerator[Record] = self._module().read(place, schema=schema)
         return found
 
     async def count(self, place: str, *, schema: str | None = None) -> int:
@@ -50,6 +50,9 @@ class Source:
 _READERS = "memalchemy.integrations._importers"
 
 SOURCES: dict[str, Source] = {
+    "google-adk": Source(
+        f"{_READERS}.google_adk", "the database of DatabaseSessionService or SqliteSessionService"
+    ),
     "lauren-ai": Source(f"{_READERS}.lauren_ai", "the SQLite file of lauren-ai's stores"),
     "lazybridge": Source(f"{_READERS}.lazybridge", "the SQLite file of LazyBridge's Store"),
     "llm-agents-from-scratch": Source(

@@ -50,11 +50,18 @@ class Source:
 _READERS = "memalchemy.integrations._importers"
 
 SOURCES: dict[str, Source] = {
+    "claude-code": Source(
+        f"{_READERS}.claude_code", "the directory of projects, that of one project, or a session"
+    ),
     "google-adk": Source(
         f"{_READERS}.google_adk", "the database of DatabaseSessionService or SqliteSessionService"
     ),
     "lauren-ai": Source(f"{_READERS}.lauren_ai", "the SQLite file of lauren-ai's stores"),
     "lazybridge": Source(f"{_READERS}.lazybridge", "the SQLite file of LazyBridge's Store"),
+    "llama-index": Source(
+        f"{_READERS}.llama_index",
+        "the database of SQLAlchemyChatStore, or the JSON file of SimpleChatStore",
+    ),
     "llm-agents-from-scratch": Source(
         f"{_READERS}.llm_agents_from_scratch", "the JSON lines of JSONMemoryStore"
     ),

@@ -133,9 +133,14 @@ async def _session(tables: ForeignTables, row: Row) -> Whole:
         pickled = await tables.count("events", where=where, present="actions")
         unreadable += pickled
         reason = _PICKLED if pickled else ""
+    try:
+        state = object_of(row["state"])
+    except ValueError:
+        state = {}
+        unreadable += 1
     value = {
         "events": events,
-        "state": _sorted(object_of(row["state"])),
+        "state": _sorted(state),
         "created": moment(_seconds(row["create_time"])).isoformat(),
         "update_time": _seconds(row["update_time"]),
     }

@@ -13,7 +13,7 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from pydantic import ValidationError
 
-from memalchemy.database import Database
+from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.target import BATCH, Record, Whole
@@ -30,7 +30,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 async def count(place: str, *, schema: str | None = None) -> int:
     """Count the chats."""
     if await asyncio.to_thread(_is_json, place):
-        return len(await asyncio.to_thread(_read_file, place))
+        chats, _ = await asyncio.to_thread(_read_file, place)
+        return len(chats)
     async with ForeignTables.open(place, schema=schema) as tables:
         return sum([await tables.count(name, distinct="key") for name in _find(tables)])
 
@@ -42,8 +43,7 @@ async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record
     its messages have that of the file.
     """
     if await asyncio.to_thread(_is_json, place):
-        chats = await asyncio.to_thread(_read_file, place)
-        at = datetime.fromtimestamp(Path(place).stat().st_mtime, UTC)
+        chats, at = await asyncio.to_thread(_read_file, place)
         for key, messages in chats.items():
             yield _record(key, [(message, False, None) for message in messages], at)
         return
@@ -73,8 +73,8 @@ def _is_json(place: str) -> bool:
         raise DatabaseUnreachable(f"{place} cannot be read: {error.strerror}") from error
 
 
-def _read_file(place: str) -> dict[str, list[Any]]:
-    """Return the messages of a `SimpleChatStore` by key."""
+def _read_file(place: str) -> tuple[dict[str, list[Any]], datetime]:
+    """Return the messages of a `SimpleChatStore` by key, and the time of the file."""
     try:
         found = json.loads(Path(place).read_bytes())
         if isinstance(found, str):  # as earlier releases persisted it
@@ -84,7 +84,7 @@ def _read_file(place: str) -> dict[str, list[Any]]:
     chats = found.get("store") if isinstance(found, dict) else None
     if not isinstance(chats, dict) or not all(isinstance(one, list) for one in chats.values()):
         raise NotFound(f"{place} is no JSON file of LlamaIndex's SimpleChatStore")
-    return chats
+    return chats, datetime.fromtimestamp(Path(place).stat().st_mtime, UTC)
 
 
 _Stored = tuple[Any, bool, datetime | None]
@@ -93,7 +93,11 @@ _Stored = tuple[Any, bool, datetime | None]
 
 def _message(row: Row) -> _Stored:
     time = _EPOCH + timedelta(microseconds=row["timestamp"] // 1_000)
-    return object_of(row["data"]), row["status"] == _ARCHIVED, time
+    try:
+        data = object_of(row["data"])
+    except ValueError:
+        data = None
+    return data, row["status"] == _ARCHIVED, time
 
 
 def _record(key: str, stored: list[_Stored], otherwise: datetime) -> Whole:
@@ -112,11 +116,13 @@ def _record(key: str, stored: list[_Stored], otherwise: datetime) -> Whole:
         )
     has_times = any(one["at"] is not None for one in messages)
 
-    async def load(db: Database, prefix: str) -> list[dict[str, Any]] | None:
+    async def load(
+        db: Database, prefix: str, tx: HostConnection | None = None
+    ) -> list[dict[str, Any]] | None:
         store, thread_id = MemalchemyChatStore(db), prefix + key
         found: dict[int, dict[str, Any]] = {}
         for log, is_archived in ((store.archive, True), (store.log, False)):
-            for entry in await log.range(thread_id):
+            for entry in await log.range(thread_id, connection=tx):
                 value = dict(entry.value)
                 position = value.pop(POSITION) if is_archived else entry.position
                 at = entry.occurred_at.isoformat() if has_times else None
@@ -129,7 +135,7 @@ def _record(key: str, stored: list[_Stored], otherwise: datetime) -> Whole:
         store, thread_id = MemalchemyChatStore(db), prefix + key
         async with db.transaction() as tx:
             await store.log.hold(thread_id, tx)
-            if await load(db, prefix) != found:
+            if await load(db, prefix, tx) != found:
                 raise Conflict("the chat was changed meanwhile")
             await store.archive.delete(thread_id, connection=tx)
             await store.log.delete(thread_id, connection=tx)

@@ -69,5 +69,8 @@ SOURCES: dict[str, Source] = {
         f"{_READERS}.locus",
         "a directory, a SQLite file, or the URL of PostgreSQL, Redis, S3 or OpenSearch",
     ),
+    "strands": Source(
+        f"{_READERS}.strands", "the directory of FileSessionManager or LocalFileStorage"
+    ),
 }
 """All sources by name, without ``langgraph`` and ``openai-agents``, which have other options."""

@@ -195,6 +195,7 @@ async def test_snapshots_and_other_values_of_a_storage_are_imported(
     await asyncio.to_thread(snap, theirs, "four")
     statuses = {one.status for one in await imported(tmp_path, db)}
     assert statuses == {"unchanged", "imported", "resumed"}
+    await asyncio.to_thread(ours.wait, db.close())  # connections of agents' calls without await
 
 
 async def test_a_place_with_nothing_of_it_is_an_error_that_says_so(tmp_path: Path) -> None:

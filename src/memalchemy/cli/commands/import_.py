@@ -46,7 +46,7 @@ async def import_(
         str,
         typer.Argument(
             metavar="FILE",
-            help="JSON lines; - reads stdin. With --from: langgraph or openai-agents.",
+            help=f"JSON lines; - reads stdin. With --from: {', '.join(FRAMEWORKS)}.",
         ),
     ],
     prefix: Annotated[
@@ -79,9 +79,9 @@ async def import_(
     becomes a checkpoint; other fields become metadata. Bad lines and conflicts are reported and
     skipped, and the exit code is 4. If the import is interrupted, run it again.
 
-    `import langgraph --from URL` imports the threads and items of LangGraph's savers and stores;
-    `import openai-agents --from URL` imports the sessions of the OpenAI Agents SDK. Everything is
-    read back and compared. Run it again later to import what is new.
+    `import NAME --from PLACE` imports what another library has stored in its own tables or files,
+    such as `import langgraph --from URL` or `import claude-code --from ~/.claude/projects`.
+    Everything is read back and compared. Run it again later to import what is new.
     """
     if source not in FRAMEWORKS:
         if from_ is not None or dry_run:

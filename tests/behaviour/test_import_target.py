@@ -61,7 +61,7 @@ def whole(text: str) -> Whole:
         "a value",
         text,
         lambda db, _: Store(db).get(("imported",), "w"),
-        lambda db, _: Store(db).put(("imported",), "w", text),
+        lambda db, *_: Store(db).put(("imported",), "w", text),
     )
 
 
@@ -218,7 +218,7 @@ async def test_a_whole_value_is_compared_written_and_read_back(db: Database) -> 
 
 
 async def test_what_reads_back_as_something_else_is_corrupt(db: Database) -> None:
-    async def lossy(db: Database, _: str) -> None:
+    async def lossy(db: Database, _: str, __: Any) -> None:
         await Store(db).put(("imported",), "w", "half")
 
     record = Whole("item", "a value", "all", lambda db, _: Store(db).get(("imported",), "w"), lossy)
@@ -229,3 +229,62 @@ async def test_what_reads_back_as_something_else_is_corrupt(db: Database) -> Non
 def test_an_unknown_way_with_conflicts_is_refused() -> None:
     with pytest.raises(ValueError, match="on_conflict is 'error', 'skip' or 'replace'"):
         Target(Database("sqlite://"), on_conflict="merge")  # type: ignore[arg-type]
+
+
+def growing(*texts: str) -> Whole:
+    """A value that is read as a list, and was imported before if it begins with what is there."""
+
+    async def write(db: Database, _: str, found: Any) -> None:
+        stored = await Store(db).get_item(("imported",), "w")
+        assert (stored and stored.value) == found
+        await Store(db).put(("imported",), "w", [*texts])
+
+    return Whole(
+        "log",
+        "a list",
+        [*texts],
+        lambda db, _: Store(db).get(("imported",), "w"),
+        write,
+        covers=lambda found: found[: len(texts)] == [*texts],
+        extends=lambda found: [*texts][: len(found)] == found,
+        missing=lambda found: len(texts) - len(found or ()),
+    )
+
+
+async def test_a_value_that_went_on_at_its_source_is_completed(db: Database) -> None:
+    target = Target(db)
+    first = await target.write(growing("a"))
+    assert (first.status, first.written) == ("imported", 1)
+    dry = await Target(db, dry_run=True).write(growing("a", "b", "c"))
+    more = await target.write(growing("a", "b", "c"))
+    assert dry == more
+    assert (more.status, more.written) == ("resumed", 2)
+    assert (await target.write(growing("a", "b"))).status == "unchanged"
+
+    assert (await target.write(growing("a", "x"))).status == "conflict"
+    replaced = await Target(db, on_conflict="replace").write(growing("a", "x"))
+    assert (replaced.status, replaced.written) == ("replaced", 2)
+    assert await Store(db).get(("imported",), "w") == ["a", "x"]
+
+
+def renewable(text: str, at: datetime) -> Items:
+    item = NewItem(("imported",), "k", text, {"by": "import"}, created_at=at, updated_at=at)
+    return Items([item], "items", renewable=True)
+
+
+async def test_an_item_that_an_import_wrote_gives_way_to_a_later_one(db: Database) -> None:
+    target, store = Target(db), Store(db)
+    day = timedelta(days=1)
+    assert (await target.write(renewable("a", LONG_AGO))).status == "imported"
+    assert (await target.write(renewable("b", LONG_AGO + day))).status == "imported"
+    assert await store.get(("imported",), "k") == "b"
+    # The same value with another time is the same: a row's time is that of all its values.
+    assert (await target.write(renewable("b", LONG_AGO + 2 * day))).status == "unchanged"
+    # What the source had earlier is not written over what is there.
+    assert (await target.write(renewable("a", LONG_AGO))).status == "unchanged"
+
+    await store.put(("imported",), "k", "mine")
+    assert (await target.write(renewable("c", LONG_AGO + 3 * day))).status == "unchanged"
+    future = renewable("c", datetime.now(UTC) + day)
+    assert (await target.write(future)).status == "conflict"
+    assert await store.get(("imported",), "k") == "mine"

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, TableClause, column, func, inspect, select, table
+from sqlalchemy import Connection, Select, TableClause, column, func, inspect, select, table
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -74,9 +74,37 @@ class ForeignTables:
             )
         return found[0]
 
-    async def count(self, name: str) -> int:
-        """Count the rows of a table."""
-        counted = select(func.count()).select_from(self._table(name))
+    def __contains__(self, name: str) -> bool:
+        return name in self._columns
+
+    def exactly(self, name: str, *columns: str) -> str:
+        """Return *name*, which is that of a table with *columns*.
+
+        Raises:
+            NotFound: there is no such table, or it lacks one of them.
+        """
+        if not {*columns} <= {*self._columns.get(name, ())}:
+            raise NotFound(f"there is no table {name!r} with the columns expected in {self._place}")
+        return name
+
+    async def count(
+        self,
+        name: str,
+        *,
+        distinct: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        present: str | None = None,
+    ) -> int:
+        """Count the rows of a table, or the *distinct* values of a column.
+
+        With *where*, those whose columns have these values; with *present*, those where that column
+        is not null.
+        """
+        its = self._table(name)
+        what = func.count() if distinct is None else func.count(its.c[distinct].distinct())
+        counted = _chosen(select(what).select_from(its), where)
+        if present is not None:
+            counted = counted.where(column(present).is_not(None))
         return int((await self._snapshot.execute(counted)).scalar_one())
 
     def columns(self, name: str) -> list[str]:
@@ -95,12 +123,8 @@ class ForeignTables:
         With *where*, they are those whose columns have these values.
         """
         its = self._table(name)
-        query = select(*(its.c[one] for one in only or self._columns[name]))
-        for one, value in (where or {}).items():
-            query = query.where(its.c[one] == value)
-        async with self._snapshot.stream(
-            query.order_by(*(its.c[one] for one in order))
-        ) as streamed:
+        query = _chosen(select(*(its.c[one] for one in only or self._columns[name])), where)
+        async with self._snapshot.stream(query.order_by(*map(column, order))) as streamed:
             async for row in streamed.mappings():
                 yield {str(column): value for column, value in row.items()}
 
@@ -111,3 +135,7 @@ class ForeignTables:
         inspector = inspect(connection)
         for (_, name), columns in inspector.get_multi_columns(schema=self._schema).items():
             self._columns[str(name)] = [one["name"] for one in columns]
+
+
+def _chosen(query: Select[Any], where: Mapping[str, Any] | None) -> Select[Any]:
+    return query.where(*(column(name) == value for name, value in (where or {}).items()))

@@ -13,7 +13,7 @@ The module of a source has
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,16 +26,18 @@ class Source:
     """Storage of a framework that can be imported.
 
     Args:
-        module: the module that reads it.
+        name: the name of the module that reads it.
         what: what is imported, and from where, for help texts.
+        adapter: the name of the adapter that reads what was imported, if it is another one.
     """
 
-    module: str
+    name: str
     what: str
+    adapter: str | None = None
 
-    def read(self, place: str, *, schema: str | None = None) -> AsyncIterator[Record]:
+    def read(self, place: str, *, schema: str | None = None) -> AsyncGenerator[Record]:
         """Yield all records at *place*."""
-        found: AsyncIterator[Record] = self._module().read(place, schema=schema)
+        found: AsyncGenerator[Record] = self._module().read(place, schema=schema)
         return found
 
     async def count(self, place: str, *, schema: str | None = None) -> int:
@@ -44,20 +46,33 @@ class Source:
         return counted
 
     def _module(self) -> Any:
-        return importlib.import_module(self.module)
+        # The adapter comes first: if the framework is missing, it says which extra installs it.
+        importlib.import_module(f"memalchemy.integrations.{self.adapter or self.name}")
+        return importlib.import_module(f"memalchemy.integrations._importers.{self.name}")
 
-
-_READERS = "memalchemy.integrations._importers"
 
 SOURCES: dict[str, Source] = {
-    "lauren-ai": Source(f"{_READERS}.lauren_ai", "the SQLite file of lauren-ai's stores"),
-    "lazybridge": Source(f"{_READERS}.lazybridge", "the SQLite file of LazyBridge's Store"),
+    "claude-code": Source(
+        "claude_code",
+        "the directory of projects, that of one project, or a session",
+        adapter="claude_agent_sdk",
+    ),
+    "google-adk": Source(
+        "google_adk", "the database of DatabaseSessionService or SqliteSessionService"
+    ),
+    "lauren-ai": Source("lauren_ai", "the SQLite file of lauren-ai's stores"),
+    "lazybridge": Source("lazybridge", "the SQLite file of LazyBridge's Store"),
+    "llama-index": Source(
+        "llama_index",
+        "the database of SQLAlchemyChatStore, or the JSON file of SimpleChatStore",
+    ),
     "llm-agents-from-scratch": Source(
-        f"{_READERS}.llm_agents_from_scratch", "the JSON lines of JSONMemoryStore"
+        "llm_agents_from_scratch", "the JSON lines of JSONMemoryStore"
     ),
     "locus": Source(
-        f"{_READERS}.locus",
+        "locus",
         "a directory, a SQLite file, or the URL of PostgreSQL, Redis, S3 or OpenSearch",
     ),
+    "strands": Source("strands", "the directory of FileSessionManager or LocalFileStorage"),
 }
 """All sources by name, without ``langgraph`` and ``openai-agents``, which have other options."""

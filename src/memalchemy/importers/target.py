@@ -97,11 +97,18 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Store items that belong together; each is compared and written for itself."""
+    """Store items that belong together; each is compared and written for itself.
+
+    Args:
+        renewable: an item that an earlier import wrote gives way to a later one, and one that was
+            written here since stays. The two are told apart by their metadata, so those of the
+            items must be some that the framework's adapter does not write.
+    """
 
     items: Sequence[NewItem]
     label: str
     unreadable: int = 0
+    renewable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +116,29 @@ class Whole:
     """Value that an adapter or a native class reads and writes as a whole, such as a fact.
 
     Args:
+        value: what *read* returns once it is written.
         read: returns what the target has in its place, ``None`` if nothing. It and *write* are
             called with the database and with what is put before every thread id.
-        write: stores the value.
-        value: what *read* returns afterwards.
+        write: stores the value in place of what *read* returned, which is its third argument. It
+            raises `Conflict` if that is not there any more.
         covers: returns whether what is there has the value and went on since, as a conversation
             does that was continued. Without it, only an equal value is the same.
+        extends: returns whether the value is what is there and more: the source went on since an
+            earlier import. Without it, every value that differs is a conflict.
+        missing: counts what *write* adds to what is there, for `Outcome.written`; 1 without it.
+        reason: why the *unreadable* parts are left out.
     """
 
     kind: Kind
     label: str
     value: Any
     read: Callable[[Database, str], Awaitable[Any]]
-    write: Callable[[Database, str], Awaitable[Any]]
+    write: Callable[[Database, str, Any], Awaitable[Any]]
     covers: Callable[[Any], bool] | None = None
+    extends: Callable[[Any], bool] | None = None
+    missing: Callable[[Any], int] | None = None
     unreadable: int = 0
+    reason: str = ""
 
 
 Record = Log | Thread | Items | Whole
@@ -136,7 +151,8 @@ class Outcome:
     The target had none of it (``imported``), its first part (``resumed``), all (``unchanged``), or
     something else, which was replaced (``replaced``) or stays (``skipped``, ``conflict``). ``bad``
     cannot be stored. ``written`` counts entries, checkpoints and items that were written and read
-    back, or in a dry run would be; ``unreadable`` those that the source has and nobody can read.
+    back, or in a dry run would be; ``unreadable`` those that the source has and that are left out,
+    for the ``reason``.
     """
 
     kind: Kind
@@ -145,6 +161,7 @@ class Outcome:
     written: int = 0
     unreadable: int = 0
     problem: str | None = None
+    reason: str = "not readable"
 
 
 class Target:
@@ -190,6 +207,8 @@ class Target:
         """
         name = record.label or (self.prefix + getattr(record, "thread_id", ""))
         outcome = Outcome(_kind_of(record), name, "bad", unreadable=record.unreadable)
+        if isinstance(record, Whole) and record.reason:
+            outcome = replace(outcome, reason=record.reason)
         try:
             if isinstance(record, Log):
                 return await self._write_log(record, outcome)
@@ -302,12 +321,12 @@ class Target:
         store = Store(self.db)
         items = {(item.namespace, item.key): item for item in given.items}
         there = await store.get_items(items, refresh=False)
-        missing = [item for name, item in items.items() if name not in there]
-        different = [
-            item
-            for name, item in items.items()
-            if name in there and not _is_same_item(there[name], item)
-        ]
+        missing, different = [], []
+        for name, item in items.items():
+            if name not in there or (given.renewable and _is_outdated(there[name], item)):
+                missing.append(item)
+            elif not (_went_on if given.renewable else _is_same_item)(there[name], item):
+                different.append(item)
         status = self._status(None if different else len(items) - len(missing), len(items))
         new = [*missing, *different] if status == "replaced" else missing
         problem = None
@@ -324,19 +343,30 @@ class Target:
 
     async def _write_whole(self, given: Whole, outcome: Outcome) -> Outcome:
         found = await given.read(self.db, self.prefix)
-        same = found is not None and (
-            _is_same(found, given.value) or (given.covers is not None and given.covers(found))
-        )
-        status = self._status(None if found is not None and not same else int(same), 1)
+        status = self._status_of_whole(given, found)
         outcome = replace(outcome, status=status)
         if status in ("skipped", "conflict"):
             return replace(outcome, problem=_DIFFERENT)
-        if same or self.dry_run:
-            return replace(outcome, written=int(not same))
-        await given.write(self.db, self.prefix)
+        if status == "unchanged":
+            return outcome
+        kept = found if status == "resumed" else None
+        written = 1 if given.missing is None else given.missing(kept)
+        outcome = replace(outcome, written=written)
+        if self.dry_run:
+            return outcome
+        await given.write(self.db, self.prefix, found)
         if not _is_same(await given.read(self.db, self.prefix), given.value):
             raise _read_back(given.label)
-        return replace(outcome, written=1)
+        return outcome
+
+    def _status_of_whole(self, given: Whole, found: Any) -> Status:
+        if found is None:
+            return "imported"
+        if _is_same(found, given.value) or (given.covers is not None and given.covers(found)):
+            return "unchanged"
+        if given.extends is not None and given.extends(found):
+            return "resumed"
+        return _OF_CONFLICTS[self.on_conflict]
 
     def _status(self, there: int | None, total: int) -> Status:
         """Return what becomes of a record of which *there* parts exist; ``None``: others do."""
@@ -396,6 +426,17 @@ def _is_same_item(item: StoreItem, given: NewItem) -> bool:
     return _is_same(item.value, given.value) and _is_same(
         dict(item.metadata or {}), dict(given.metadata or {})
     )
+
+
+def _is_outdated(item: StoreItem, given: NewItem) -> bool:
+    """Return whether an item is what an earlier import wrote, and the source has a later one."""
+    return not _went_on(item, given) and item.metadata == dict(given.metadata or {})
+
+
+def _went_on(item: StoreItem, given: NewItem) -> bool:
+    """Return whether an item has the value that is given, or a later one."""
+    later = given.updated_at is not None and item.updated_at > given.updated_at
+    return later or _is_same(item.value, given.value)
 
 
 def _is_same(one: Any, other: Any) -> bool:

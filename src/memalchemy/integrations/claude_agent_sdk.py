@@ -79,7 +79,7 @@ class MemalchemySessionStore(Adapter, SessionStore):
         session_id, transcript = key["session_id"], self.transcript(key)
         given = list(entries)
         uuids = [entry.get("uuid") for entry in given]
-        times = [_time_of(entry) for entry in given]
+        times = _times_of(given)
         if key.get("subpath") is not None:
             await transcript.append(session_id, given, keys=uuids, occurred_at=times)
             return
@@ -224,13 +224,27 @@ def _milliseconds(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
-def _time_of(entry: SessionStoreEntry) -> datetime:
-    """Return the time at which a line says that it happened, or now."""
+def _times_of(entries: Sequence[SessionStoreEntry]) -> list[datetime]:
+    """Return the times at which lines say that they happened.
+
+    A line that does not say it has the time of the line before, the first ones that of the first
+    line that does. If no line says it, they happened now.
+    """
+    said = [_time_of(entry) for entry in entries]
+    time = next((at for at in said if at is not None), datetime.now(UTC))
+    times = []
+    for at in said:
+        time = time if at is None else at
+        times.append(time)
+    return times
+
+
+def _time_of(entry: SessionStoreEntry) -> datetime | None:
     try:
         at = datetime.fromisoformat(entry["timestamp"])
     except (KeyError, TypeError, ValueError):
-        return datetime.now(UTC)
-    return at if at.tzinfo is not None and 1970 < at.year < 9999 else datetime.now(UTC)
+        return None
+    return at if at.tzinfo is not None and 1970 < at.year < 9999 else None
 
 
 __all__ = ["MemalchemySessionStore"]

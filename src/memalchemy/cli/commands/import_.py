@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,7 +46,7 @@ async def import_(
         str,
         typer.Argument(
             metavar="FILE",
-            help="JSON lines; - reads stdin. With --from: langgraph or openai-agents.",
+            help=f"JSON lines; - reads stdin. With --from: {', '.join(FRAMEWORKS)}.",
         ),
     ],
     prefix: Annotated[
@@ -79,9 +79,9 @@ async def import_(
     becomes a checkpoint; other fields become metadata. Bad lines and conflicts are reported and
     skipped, and the exit code is 4. If the import is interrupted, run it again.
 
-    `import langgraph --from URL` imports the threads and items of LangGraph's savers and stores;
-    `import openai-agents --from URL` imports the sessions of the OpenAI Agents SDK. Everything is
-    read back and compared. Run it again later to import what is new.
+    `import NAME --from PLACE` imports what another library has stored in its own tables or files,
+    such as `import langgraph --from URL` or `import claude-code --from ~/.claude/projects`.
+    Everything is read back and compared. Run it again later to import what is new.
     """
     if source not in FRAMEWORKS:
         if from_ is not None or dry_run:
@@ -310,16 +310,12 @@ async def _import_records(
         total = await source.count(place, schema=schema)
         async with _open_target(ctx, dry_run=dry_run) as db:
             target = Target(db, prefix=prefix, on_conflict=on_conflict.value, dry_run=dry_run)
-            with usage_errors():
-                async for record in source.read(place, schema=schema):
-                    outcome = await target.write(record)
-                    outcomes.append(outcome)
-                    progress.update(len(outcomes), total)
-                    if outcome.problem:
-                        ctx.terminal.print_note(f"{outcome.name}: {outcome.problem}")
-                    if outcome.unreadable:
-                        left = count(outcome.unreadable, "part")
-                        ctx.terminal.print_note(f"{outcome.name}: {left} left out, not readable")
+            async with aclosing(source.read(place, schema=schema)) as records:
+                with usage_errors():
+                    async for record in records:
+                        outcomes.append(await target.write(record))
+                        progress.update(len(outcomes), total)
+                        _print_record_problems(ctx, outcomes[-1])
     seconds = time.perf_counter() - started
     counts: Counter[str] = Counter(outcome.status for outcome in outcomes)
     written = sum(outcome.written for outcome in outcomes)
@@ -356,6 +352,14 @@ def _print_outcome_problems(ctx: Context, outcome: Outcome) -> None:
     if outcome.unreadable:
         rows = count(outcome.unreadable, "row")
         ctx.terminal.print_note(f"{name}: {rows} left out, not JSON")
+
+
+def _print_record_problems(ctx: Context, outcome: RecordOutcome) -> None:
+    if outcome.problem:
+        ctx.terminal.print_note(f"{outcome.name}: {outcome.problem}")
+    if outcome.unreadable:
+        left = count(outcome.unreadable, "part")
+        ctx.terminal.print_note(f"{outcome.name}: {left} left out, {outcome.reason}")
 
 
 def _summary(counts: Counter[str]) -> str:

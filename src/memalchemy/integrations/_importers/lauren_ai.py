@@ -67,7 +67,7 @@ def _conversation(row: Row) -> Whole:
     async def load(db: Database, prefix: str) -> Any:
         return await MemalchemyConversationStore(db).load(prefix + name) or None
 
-    async def save(db: Database, prefix: str) -> None:
+    async def save(db: Database, prefix: str, _: Any) -> None:
         await MemalchemyConversationStore(db).save(prefix + name, snapshot, occurred_at=at)
 
     def went_on(found: Any) -> bool:
@@ -98,7 +98,7 @@ def _fact(row: Row) -> Whole:
         f"fact {fact.memory_id} of {fact.user_id}",
         vars(fact),
         get,
-        lambda db, _: MemalchemyUserMemoryStore(db).add(fact),
+        lambda db, *_: MemalchemyUserMemoryStore(db).add(fact),
         covers=lambda found: found["last_seen_at"] > fact.last_seen_at,
     )
 

@@ -64,7 +64,7 @@ def _memory(row: Row) -> Whole:
     async def load(db: Database, prefix: str) -> Any:
         return await MemalchemyStore(db).memories(agent).load(prefix + session)
 
-    async def save(db: Database, prefix: str) -> None:
+    async def save(db: Database, prefix: str, _: Any) -> None:
         at = datetime.fromtimestamp(row["updated_at"], UTC)
         memories = MemalchemyStore(db).memories(agent)
         await memories.save(value, prefix + session, occurred_at=at)

@@ -60,5 +60,5 @@ def _record(episode: Episode) -> Whole:
         f"episode {episode.id_}",
         episode.model_dump(mode="json"),
         get,
-        lambda db, _: MemalchemyMemoryStore(db).write(episode),
+        lambda db, *_: MemalchemyMemoryStore(db).write(episode),
     )

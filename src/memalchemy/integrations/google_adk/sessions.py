@@ -213,7 +213,7 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
                 version = await self.store.put(
                     namespace, SESSION, update, expected_version=expected, connection=tx
                 )
-                await log.append(id_, [stored], occurred_at=_moment(event.timestamp), connection=tx)
+                await log.append(id_, [stored], occurred_at=moment(event.timestamp), connection=tx)
                 await self._change_state((app_name, user_id, id_), delta, tx)
         except Conflict as conflict:
             if conflict.current is None:
@@ -268,7 +268,7 @@ class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
             entries = await log.tail(id_, recent)
         else:
             assert after is not None
-            entries = await log.range(id_, since=_moment(after))
+            entries = await log.range(id_, since=moment(after))
         events = [Event.model_validate(entry.value) for entry in entries]
         # Stored times are in microseconds.
         return [event for event in events if after is None or event.timestamp >= after]
@@ -330,7 +330,7 @@ def _expected(session: Session) -> StoreItem | None:
     return StoreItem((), SESSION, None, {}, created_at, created_at, int(version))
 
 
-def _moment(timestamp: float) -> datetime:
+def moment(timestamp: float) -> datetime:
     """Return seconds since 1970 as a datetime: the nearest one that a database stores."""
     if math.isnan(timestamp):
         return EPOCH

@@ -59,7 +59,8 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         # The last part keeps the agents of one repository out of the namespaces of others.
         super().__init__(db, namespace=(*check_namespace(namespace), "sessions"))
         self._index_text = index_text
-        self._sessions = self._states()
+        self.sessions = self._states()
+        """The states of sessions: a thread for each."""
 
     # --- Sessions ---------------------------------------------------------------------------------
 
@@ -71,13 +72,13 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         """
         state = asdict(session) | {"session_type": str(session.session_type.value)}
         what = f"Session {session.session_id}"
-        await self._create(self._sessions, session.session_id, state, what)
+        await self._create(self.sessions, session.session_id, state, what)
         return session
 
     async def aread_session(self, /, session_id: str, **kwargs: Any) -> Session | None:
         """Return a session; ``None`` if there is none of this id."""
         with self.translated_errors():
-            state = await self._sessions.load(session_id)
+            state = await self.sessions.load(session_id)
         return None if state is None else Session.from_dict(state)
 
     async def adelete_session(self, /, session_id: str, **kwargs: Any) -> None:
@@ -87,7 +88,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
             SessionException: there is no such session.
         """
         with self.translated_errors():
-            known = await self._sessions.delete(session_id, all_namespaces=False, below=True)
+            known = await self.sessions.delete(session_id, all_namespaces=False, below=True)
         if not known:
             raise SessionException(f"Session {session_id} does not exist")
 
@@ -104,14 +105,14 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         agent_id = session_agent.agent_id
         await self._require_session(session_id)
         what = f"Agent {agent_id} in session {session_id}"
-        await self._create(self._agents(agent_id), session_id, asdict(session_agent), what)
+        await self._create(self.agents(agent_id), session_id, asdict(session_agent), what)
 
     async def aread_agent(
         self, /, session_id: str, agent_id: str, **kwargs: Any
     ) -> SessionAgent | None:
         """Return an agent; ``None`` if the session has none of this id."""
         with self.translated_errors():
-            state = await self._agents(agent_id).load(session_id)
+            state = await self.agents(agent_id).load(session_id)
         return None if state is None else SessionAgent.from_dict(state)
 
     async def aupdate_agent(
@@ -122,7 +123,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         Raises:
             SessionException: the session has no such agent.
         """
-        agents = self._agents(session_agent.agent_id)
+        agents = self.agents(session_agent.agent_id)
         while True:
             with self.translated_errors():
                 found = await agents.snapshot(session_id)
@@ -145,11 +146,11 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         """
         index = _check_index(session_message.message_id)
         with self.translated_errors():
-            known = await self._agents(agent_id).exists(session_id)
+            known = await self.agents(agent_id).exists(session_id)
         where = f"agent {agent_id} in session {session_id}"
         if not known:
             raise SessionException(f"{where[0].upper()}{where[1:]} does not exist")
-        value, key = _entry_of(session_message), str(index)
+        value, key = entry_of(session_message), str(index)
         try:
             with self.translated_errors():
                 await self.messages(agent_id).append(session_id, [value], keys=[key], new_keys=True)
@@ -180,7 +181,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
             session_message.created_at = _message_of(value).created_at
             with self.translated_errors():
                 log = self.messages(agent_id)
-                if await log.edit(session_id, position, _entry_of(session_message)):
+                if await log.edit(session_id, position, entry_of(session_message)):
                     return
         raise SessionException(
             f"Message {index} of agent {agent_id} in session {session_id} does not exist"
@@ -215,7 +216,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         """
         await self._require_session(session_id)
         with self.translated_errors():
-            groups = self._groups(multi_agent.id)
+            groups = self.multi_agents(multi_agent.id)
             await groups.save(multi_agent.serialize_state(), session_id)
 
     async def aread_multi_agent(
@@ -223,7 +224,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
     ) -> dict[str, Any] | None:
         """Return the state of a group of agents; ``None`` if the session has none of this id."""
         with self.translated_errors():
-            found: dict[str, Any] | None = await self._groups(multi_agent_id).load(session_id)
+            found: dict[str, Any] | None = await self.multi_agents(multi_agent_id).load(session_id)
         return found
 
     async def aupdate_multi_agent(
@@ -234,7 +235,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         Raises:
             SessionException: the session has no such group.
         """
-        groups = self._groups(multi_agent.id)
+        groups = self.multi_agents(multi_agent.id)
         state = multi_agent.serialize_state()
         while True:
             with self.translated_errors():
@@ -268,6 +269,14 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
             index_text=self._index_text,
         )
 
+    def agents(self, agent_id: str) -> Checkpointer:
+        """Return the states of an agent: a thread for each session, of which the last is kept."""
+        return self._states("agents", agent_id)
+
+    def multi_agents(self, multi_agent_id: str) -> Checkpointer:
+        """Return the states of a group of agents: a thread for each session."""
+        return self._states("multi_agents", multi_agent_id)
+
     def translate(self, error: Exception) -> Exception | None:
         """Return Strands' `SessionException` for an error of memalchemy."""
         return SessionException(str(error)) if isinstance(error, MemalchemyError) else None
@@ -280,15 +289,9 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
             index_text=False,
         )
 
-    def _agents(self, agent_id: str) -> Checkpointer:
-        return self._states("agents", agent_id)
-
-    def _groups(self, multi_agent_id: str) -> Checkpointer:
-        return self._states("multi_agents", multi_agent_id)
-
     async def _require_session(self, session_id: str) -> None:
         with self.translated_errors():
-            known = await self._sessions.exists(session_id)
+            known = await self.sessions.exists(session_id)
         if not known:
             raise SessionException(f"Session {session_id} does not exist")
 
@@ -338,7 +341,7 @@ def _check_index(message_id: object) -> int:
     return message_id
 
 
-def _entry_of(message: SessionMessage) -> dict[str, Any]:
+def entry_of(message: SessionMessage) -> dict[str, Any]:
     """Return the entry of a message: what the model is to see, with all else in an envelope."""
     fields = asdict(message)
     original, redacted = fields.pop("message"), fields.pop("redact_message")

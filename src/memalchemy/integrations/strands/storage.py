@@ -7,6 +7,7 @@ import copy
 import glob
 import re
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, Self
 
@@ -20,7 +21,7 @@ from strands.storage.storage import (
 from strands.types.exceptions import StorageError
 
 from memalchemy.checkpoints import Checkpointer
-from memalchemy.contracts import SearchHit
+from memalchemy.contracts import NewItem, SearchHit
 from memalchemy.errors import MemalchemyError
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, paged
 from memalchemy.integrations.strands._adapter import StrandsAdapter
@@ -79,9 +80,12 @@ class MemalchemyStorage(StrandsAdapter, Storage):
         self._search_limit = search_limit
         self._prefix = ""
 
-    async def write(self, key: str, data: bytes) -> None:
-        """Store *data* under a key, in place of what is there."""
-        await self.run(partial(self._write, self._key(key), _value_of(data)))
+    async def write(self, key: str, data: bytes, *, occurred_at: datetime | None = None) -> None:
+        """Store *data* under a key, in place of what is there.
+
+        *occurred_at* is when it was written, if it comes from elsewhere.
+        """
+        await self.run(partial(self._write, self._key(key), _value_of(data), occurred_at))
 
     async def read(self, key: str) -> bytes | None:
         """Return the bytes of a key; ``None`` if there is no such key."""
@@ -134,13 +138,15 @@ class MemalchemyStorage(StrandsAdapter, Storage):
     def _key(self, key: str) -> str:
         return self._prefix + _normalize_key(key)
 
-    async def _write(self, full: str, value: str | bytes) -> None:
+    async def _write(self, full: str, value: str | bytes, at: datetime | None) -> None:
         with self.translated_errors():
             if match := _SNAPSHOT.fullmatch(full):
-                await self.snapshots.save({"data": value}, match[1], match[2])
+                state = {"data": value}
+                await self.snapshots.save(state, match[1], match[2], occurred_at=at)
             else:
                 namespace, name = self._place(full)
-                await self.store.put(namespace, name, value, {"name": name})
+                item = NewItem(namespace, name, value, {"name": name}, created_at=at, updated_at=at)
+                await self.store.put_batch([item])
 
     async def _read(self, full: str) -> bytes | None:
         with self.translated_errors():

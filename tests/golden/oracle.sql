@@ -6949,6 +6949,21 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 FOR UPDATE
 
+-- store.write.lock_items()
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.namespace, store_items.key
+FOR UPDATE
+
 -- store.write.put_item(expected=version)
 UPDATE store_items
 SET meta=:p_meta, version=CASE

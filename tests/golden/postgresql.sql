@@ -10241,6 +10241,20 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 RETURNING store_items.version
 
+-- store.write.lock_items()
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.namespace, store_items.key
+FOR UPDATE OF store_items
+
 -- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)
@@ -10455,7 +10469,7 @@ gone AS (DELETE FROM embeddings
 SELECT item.version
 FROM item
 
--- store.write.put_items()
+-- store.write.put_items(expected=any)
 WITH i_rows AS (
   SELECT i_given.namespace AS namespace, i_given.key AS key, CAST(i_given.meta AS JSONB) AS meta,
     i_given.checksum AS checksum, i_given.search_text AS search_text,
@@ -10483,6 +10497,38 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
 ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
   lifetime = excluded.lifetime, value = excluded.value
+RETURNING store_items.namespace, store_items.key, store_items.version
+
+-- store.write.put_items(expected=none)
+WITH i_rows AS (
+  SELECT i_given.namespace AS namespace, i_given.key AS key, CAST(i_given.meta AS JSONB) AS meta,
+    i_given.checksum AS checksum, i_given.search_text AS search_text,
+    i_given.field_terms AS field_terms, i_given.expires_at AS expires_at,
+    i_given.lifetime AS lifetime, i_given.value AS value
+  FROM unnest($4::TEXT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[], $9::TEXT[],
+      $10::TIMESTAMP WITH TIME ZONE[], $11::BIGINT[], $12::BYTEA[]) AS i_given(namespace, key, meta,
+      checksum, search_text, field_terms, expires_at, lifetime, value))
+INSERT INTO store_items (tenant, namespace, key, meta, codec, checksum, search_text, field_terms,
+    updated_at, expires_at, lifetime, value, version, created_at)
+SELECT $1::VARCHAR AS tenant, i_rows.namespace AS namespace, i_rows.key AS key,
+  i_rows.meta AS meta, $2::VARCHAR AS codec, i_rows.checksum AS checksum,
+  i_rows.search_text AS search_text, i_rows.field_terms AS field_terms,
+  $3::TIMESTAMP WITH TIME ZONE AS updated_at, i_rows.expires_at AS expires_at,
+  i_rows.lifetime AS lifetime, i_rows.value AS value, 1 AS version,
+  $3::TIMESTAMP WITH TIME ZONE AS created_at
+FROM i_rows
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET meta = excluded.meta, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+  search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+  lifetime = excluded.lifetime, value = excluded.value
+WHERE NOT (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
 RETURNING store_items.namespace, store_items.key, store_items.version
 
 -- store.write.put_vector(native=True)

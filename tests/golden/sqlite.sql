@@ -8444,6 +8444,22 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 RETURNING version
 
+-- store.write.lock_items()
+UPDATE store_items
+SET version=store_items.version
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+RETURNING namespace, "key"
+
 -- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)
@@ -8509,7 +8525,7 @@ AND store_items.version = ?
 AND store_items.created_at = ?
 RETURNING version
 
--- store.write.put_items()
+-- store.write.put_items(expected=any)
 INSERT INTO store_items (tenant, namespace, "key", meta, codec, checksum, search_text, field_terms,
     updated_at, expires_at, lifetime, value, version, created_at)
 SELECT ? AS tenant, i_given.namespace AS namespace, i_given."key" AS "key", i_given.meta AS meta,
@@ -8534,6 +8550,35 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.created_at
 ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
   lifetime = excluded.lifetime, value = excluded.value
+RETURNING namespace, "key", version
+
+-- store.write.put_items(expected=none)
+INSERT INTO store_items (tenant, namespace, "key", meta, codec, checksum, search_text, field_terms,
+    updated_at, expires_at, lifetime, value, version, created_at)
+SELECT ? AS tenant, i_given.namespace AS namespace, i_given."key" AS "key", i_given.meta AS meta,
+  ? AS codec, i_given.checksum AS checksum, i_given.search_text AS search_text,
+  i_given.field_terms AS field_terms, ? AS updated_at, i_given.expires_at AS expires_at,
+  i_given.lifetime AS lifetime, i_given.value AS value, 1 AS version, ? AS created_at
+FROM (
+  SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key,
+    json_extract(each.value, '$[2]') AS meta, json_extract(each.value, '$[3]') AS checksum,
+    json_extract(each.value, '$[4]') AS search_text, json_extract(each.value, '$[5]') AS field_terms,
+    json_extract(each.value, '$[6]') AS expires_at, json_extract(each.value, '$[7]') AS lifetime,
+    substr(?, json_extract(each.value, '$[8][0]'), json_extract(each.value, '$[8][1]')) AS value
+  FROM json_each(?) AS each) AS i_given
+WHERE 1
+ON CONFLICT (tenant, namespace, "key")
+DO UPDATE SET meta = excluded.meta, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.version + ?
+ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+  search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.created_at
+ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+  lifetime = excluded.lifetime, value = excluded.value
+WHERE NOT (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
 RETURNING namespace, "key", version
 
 -- store.write.put_vector(native=True)

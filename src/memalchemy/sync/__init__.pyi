@@ -1,6 +1,6 @@
 """Generated: MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from os import PathLike
@@ -2551,6 +2551,25 @@ class Store:
                 no new value could be made of it.
         """
 
+    def change_matching(
+        self,
+        namespace: Namespace,
+        filter: Mapping[str, Any],
+        work: Callable[[list[StoreItem], HostConnection], Awaitable[None]],
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Let *work* change the items that *filter* accepts, in one transaction; return how many.
+
+        *work* is called with up to 500 items at a time, by namespace and key, and the transaction,
+        which it gives as ``connection=`` to the methods that it calls. The items are locked, and as
+        they are then: no change of others is lost, and what does not match any more is left out.
+
+        Raises:
+            ValueError: the filter is empty.
+        """
+
     def clear_namespace(
         self,
         namespace: Namespace,
@@ -2597,6 +2616,23 @@ class Store:
         connection: HostConnection | None = None,
     ) -> int:
         """Delete items with their vectors, in one transaction; return the number that existed."""
+
+    def delete_matching(
+        self,
+        namespace: Namespace,
+        filter: Mapping[str, Any],
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Delete the items of the namespace that *filter* accepts, and return their number.
+
+        In one transaction. With *prefix* those below the namespace as well. An item that others
+        change meanwhile is deleted if it still matches; one that they add meanwhile may stay.
+
+        Raises:
+            ValueError: the filter is empty: `clear_namespace` deletes everything.
+        """
 
     @property
     def embedder(self) -> Embedder | None:
@@ -2647,6 +2683,19 @@ class Store:
         Without *field* that of the whole value. *part* counts from 0; without *model*, the store's.
         """
 
+    def get_embeddings(
+        self,
+        keys: Iterable[tuple[Namespace, str]],
+        *,
+        model: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> dict[Name, list[float]]:
+        """Return the vectors of the whole values of items, as `get_embedding` returns one.
+
+        An item without one is left out. Of a value with several texts it is the vector of the
+        first.
+        """
+
     def get_item(
         self,
         namespace: Namespace,
@@ -2672,6 +2721,13 @@ class Store:
         """Return the items of the given ``(namespace, key)`` that exist, in the order of *keys*.
 
         With *refresh* the ttl of each begins again now, as in `get_item`.
+        """
+
+    def hold(self, keys: Iterable[tuple[Namespace, str]], connection: HostConnection) -> int:
+        """Lock items until the transaction of *connection* ends; return the number that exist.
+
+        Nobody else writes or deletes them meanwhile, so that what is read then in the transaction
+        is what it changes. Items that do not exist are not locked.
         """
 
     def iter_items(
@@ -2800,6 +2856,7 @@ class Store:
         *,
         ttl: Seconds | None = None,
         index: Index = None,
+        if_exists: str = "replace",
         connection: HostConnection | None = None,
     ) -> list[int]:
         """Write items, all or none, as `put` writes one; return their versions, in the order given.
@@ -2808,7 +2865,13 @@ class Store:
         which may have a lifetime, vectors and an *index* of its own. Of two with the same key the
         last counts. The embedder is called once for all items with the same *index*.
 
+        Args:
+            if_exists: ``replace`` an existing item, ``skip`` the new one, whose version is 0 then,
+                or ``fail``. Of two of a batch with the same key, the second one is skipped or
+                fails, too.
+
         Raises:
+            Conflict: *if_exists* is ``fail``, and an item exists; nothing was written.
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
             StoreCapabilityError: *index* is given, and there is no embedder.
         """

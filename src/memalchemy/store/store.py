@@ -1361,6 +1361,7 @@ def _has_times(one: NewItem) -> bool:
 
 def _times(row: Row, one: NewItem) -> dict[str, Any]:
     return {name: row[name] for name in ("k_tenant", "k_namespace", "k_key")} | {
+        "p_written_at": row["p_updated_at"],
         "p_created_at": one.created_at,
         "p_updated_at": one.updated_at,
         "p_expires_at": one.expires_at,

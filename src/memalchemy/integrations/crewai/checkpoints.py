@@ -50,7 +50,7 @@ class MemalchemyCheckpointProvider(CrewAdapter, JsonProvider):
 
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
-        TooLarge, ValueError: the location is empty, or has over 255 characters.
+        TooLarge: the location has over 255 characters.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)

@@ -49,8 +49,8 @@ class MemalchemyFlowPersistence(CrewAdapter, FlowPersistence):
     Raises, from any method:
         DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
         Corrupt, KeyMissing, NotEncrypted: a stored state cannot be read.
-        NotSerialisable, TooLarge: a state holds a secret, or is too large; nothing was written.
-        TooLarge, ValueError: the flow's id is empty, or has over 255 characters.
+        NotSerialisable: a state holds a secret, or is no mapping or model; nothing was written.
+        TooLarge: a state is too large, or the flow's id has over 255 characters.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)

@@ -38,6 +38,7 @@ NO_FRAMEWORKS = "--ignore=tests/integrations"
 CREWAI_TESTS = (
     "tests/integrations/test_adapters.py",
     "tests/integrations/test_frameworks_together.py",
+    "tests/integrations/test_operator_commands.py",
     "tests/integrations/crewai",
 )
 SHORT = ("--length", "short", NO_FRAMEWORKS)

@@ -92,14 +92,15 @@ class ForeignTables:
     ) -> AsyncIterator[Row]:
         """Yield the rows of a table in the order of columns, with all columns or *only* some.
 
-        With *where*, they are those whose columns have these values.
+        With *where*, they are those whose columns have these values. A column of *order* may be
+        SQLite's ``rowid``.
         """
         its = self._table(name)
         query = select(*(its.c[one] for one in only or self._columns[name]))
         for one, value in (where or {}).items():
             query = query.where(its.c[one] == value)
         async with self._snapshot.stream(
-            query.order_by(*(its.c[one] for one in order))
+            query.order_by(*(its.c.get(one, column(one)) for one in order))
         ) as streamed:
             async for row in streamed.mappings():
                 yield {str(column): value for column, value in row.items()}

@@ -50,6 +50,7 @@ class Source:
 _READERS = "memalchemy.integrations._importers"
 
 SOURCES: dict[str, Source] = {
+    "crewai": Source(f"{_READERS}.crewai", "the SQLite files of CrewAI's flows and checkpoints"),
     "lauren-ai": Source(f"{_READERS}.lauren_ai", "the SQLite file of lauren-ai's stores"),
     "lazybridge": Source(f"{_READERS}.lazybridge", "the SQLite file of LazyBridge's Store"),
     "llm-agents-from-scratch": Source(

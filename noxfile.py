@@ -39,6 +39,7 @@ NO_FRAMEWORKS = "--ignore=tests/integrations"
 CREWAI_TESTS = (
     "tests/integrations/test_adapters.py",
     "tests/integrations/test_frameworks_together.py",
+    "tests/integrations/test_operator_commands.py",
     "tests/integrations/crewai",
 )
 HARNESS_TESTS = (

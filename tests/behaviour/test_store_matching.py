@@ -180,3 +180,23 @@ async def test_items_that_are_held_wait_for_the_holder(db: Database, store: Stor
         assert not racing.done()
         await store.put(NS, "a", 10, connection=tx)
     assert await racing == 11
+
+
+async def test_a_batch_that_keeps_vectors_changes_values_alone(store: Store) -> None:
+    await store.put(NS, "a", {"text": "red", "seen": 0}, embedding=[1.0, 0.0])
+    other = Store(store.db, model="other")
+    await other.put_embedding(NS, "a", [1.0, 2.0, 3.0])
+    assert (await store.search(NS, embedding=[1.0, 0.0]))[0].value["seen"] == 0
+
+    new = [(NS, "a", {"text": "red", "seen": 1}), (NS, "b", "new")]
+    assert await store.put_batch(new, keep_vectors=True) == [2, 1]
+
+    (hit,) = await store.search(NS, embedding=[1.0, 0.0])
+    assert (hit.key, hit.value["seen"]) == ("a", 1)
+    assert await store.get_embedding(NS, "a") == [1.0, 0.0]
+    assert await other.get_embedding(NS, "a") == [1.0, 2.0, 3.0]
+    with pytest.raises(TypeError, match="keep_vectors"):
+        await store.put_batch([NewItem(NS, "a", 2, embedding=[0.0, 1.0])], keep_vectors=True)
+    with pytest.raises(TypeError, match="keep_vectors"):
+        await store.put_batch([(NS, "a", 2)], keep_vectors=True, index=True)
+    assert await store.get(NS, "a") == {"text": "red", "seen": 1}

@@ -7070,6 +7070,7 @@ SET created_at=coalesce(:p_created_at, store_items.created_at), updated_at=coale
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
+AND store_items.updated_at = :p_written_at
 
 -- store.write.update_item(expected=any)
 UPDATE store_items

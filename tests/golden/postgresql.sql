@@ -11548,3 +11548,4 @@ SET created_at=coalesce($1::TIMESTAMP WITH TIME ZONE, store_items.created_at),
 WHERE store_items.tenant = $4::VARCHAR
 AND store_items.namespace = $5::VARCHAR
 AND store_items.key = $6::VARCHAR
+AND store_items.updated_at = $7::TIMESTAMP WITH TIME ZONE

@@ -8650,3 +8650,4 @@ SET created_at=coalesce(?, store_items.created_at), updated_at=coalesce(?, store
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
+AND store_items.updated_at = ?

@@ -120,7 +120,8 @@ class ForeignTables:
     ) -> AsyncIterator[Row]:
         """Yield the rows of a table in the order of columns, with all columns or *only* some.
 
-        With *where*, they are those whose columns have these values.
+        With *where*, they are those whose columns have these values. A column of *order* may be
+        SQLite's ``rowid``.
         """
         its = self._table(name)
         query = _chosen(select(*(its.c[one] for one in only or self._columns[name])), where)

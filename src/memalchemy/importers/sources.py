@@ -29,11 +29,13 @@ class Source:
         name: the name of the module that reads it.
         what: what is imported, and from where, for help texts.
         adapter: the name of the adapter that reads what was imported, if it is another one.
+        needs_framework: the reader uses the framework's classes.
     """
 
     name: str
     what: str
     adapter: str | None = None
+    needs_framework: bool = True
 
     def read(self, place: str, *, schema: str | None = None) -> AsyncGenerator[Record]:
         """Yield all records at *place*."""
@@ -46,8 +48,9 @@ class Source:
         return counted
 
     def _module(self) -> Any:
-        # The adapter comes first: if the framework is missing, it says which extra installs it.
-        importlib.import_module(f"memalchemy.integrations.{self.adapter or self.name}")
+        if self.needs_framework:
+            # The adapter comes first: if the framework is missing, it says which extra installs it.
+            importlib.import_module(f"memalchemy.integrations.{self.adapter or self.name}")
         return importlib.import_module(f"memalchemy.integrations._importers.{self.name}")
 
 
@@ -56,6 +59,9 @@ SOURCES: dict[str, Source] = {
         "claude_code",
         "the directory of projects, that of one project, or a session",
         adapter="claude_agent_sdk",
+    ),
+    "crewai": Source(
+        "crewai", "the SQLite files of CrewAI's flows and checkpoints", needs_framework=False
     ),
     "google-adk": Source(
         "google_adk", "the database of DatabaseSessionService or SqliteSessionService"

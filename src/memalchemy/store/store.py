@@ -356,6 +356,7 @@ class Store:
         ttl: Seconds | None = None,
         index: Index = None,
         if_exists: str = "replace",
+        keep_vectors: bool = False,
         connection: HostConnection | None = None,
     ) -> list[int]:
         """Write items, all or none, as `put` writes one; return their versions, in the order given.
@@ -368,6 +369,8 @@ class Store:
             if_exists: ``replace`` an existing item, ``skip`` the new one, whose version is 0 then,
                 or ``fail``. Of two of a batch with the same key, the second one is skipped or
                 fails, too.
+            keep_vectors: leave the vectors of existing items as they are, of values whose embedded
+                text did not change; no item has vectors of its own then, and nothing is embedded.
 
         Raises:
             Conflict: *if_exists* is ``fail``, and an item exists; nothing was written.
@@ -377,6 +380,10 @@ class Store:
         if if_exists not in IF_EXISTS:
             raise ValueError(f"if_exists is one of {', '.join(IF_EXISTS)}, not {if_exists!r}")
         given = [_new_item(one) for one in check_list(items, "items")]
+        if check_flag(keep_vectors, "keep_vectors"):
+            if index or any(one.index or one.embedding is not None for one in given):
+                raise TypeError("give keep_vectors=, or new vectors by index= or embedding=")
+            index, given = False, [replace(one, index=False) for one in given]
         now = datetime.now(UTC)
         weight = len(given) * BYTES_EACH
         rows = await off_loop(weight, partial(self._prepared, given, ttl, now))
@@ -397,7 +404,7 @@ class Store:
 
             def program() -> Program[dict[Place, int]]:
                 expected = "any" if replaces else "none"
-                versions = yield from write.put_batch(d, last, native, expected)
+                versions = yield from write.put_batch(d, last, native, expected, keep_vectors)
                 if if_exists == "fail" and len(versions) < len(chosen):
                     there = next(place for place in places if place not in versions)
                     raise _exists_already(there, "there already")
@@ -621,7 +628,9 @@ class Store:
         with operation("store.get", tenant=self.db.tenant) as event:
             for listed in key_lists(d, wanted):
                 binds = {"k_tenant": self.db.tenant} | listed
-                rows = await self._rows(vectors_of_items(d), binds, connection, event)
+                rows = await self._rows(
+                    vectors_of_items(d, as_stored=False), binds, connection, event
+                )
                 for row in rows:
                     if row.model == name and not row.part and row.field == "":
                         place = wanted[row.namespace, row.key]
@@ -1359,6 +1368,7 @@ def _has_times(one: NewItem) -> bool:
 
 def _times(row: Row, one: NewItem) -> dict[str, Any]:
     return {name: row[name] for name in ("k_tenant", "k_namespace", "k_key")} | {
+        "p_written_at": row["p_updated_at"],
         "p_created_at": one.created_at,
         "p_updated_at": one.updated_at,
         "p_expires_at": one.expires_at,

@@ -322,10 +322,13 @@ def expectation(expected: Expected) -> tuple[str, dict[str, Any]]:
 
 @statement()
 def set_item_times(dialect: Dialect) -> Executable:
-    """Set the times of an item that was just written, as far as they are given."""
+    """Set the times of an item that was just written, at ``p_written_at``, as far as given."""
     names = ("created_at", "updated_at", "expires_at")
     times = {name: func.coalesce(_bind(name), ITEMS.c[name]) for name in names}
-    return update(ITEMS).where(of_item(ITEMS)).values(times)
+    # PostgreSQL may choose the index in which the time comes before the key. Without the time, it
+    # would look there at each time that the items before have got.
+    written = ITEMS.c.updated_at == bindparam("p_written_at", type_=ITEMS.c.updated_at.type)
+    return update(ITEMS).where(of_item(ITEMS), written).values(times)
 
 
 def put(
@@ -400,11 +403,16 @@ BYTES_AT_ONCE = 16 * 1024 * 1024
 
 
 def put_batch(
-    dialect: Dialect, items: Sequence[Written], native: bool, expected: str = "any"
+    dialect: Dialect,
+    items: Sequence[Written],
+    native: bool,
+    expected: str = "any",
+    keep_vectors: bool = False,
 ) -> Program[dict[Place, int]]:
     """Write items of one tenant and time, no two of one key; return their versions by place.
 
     Those that are not as *expected*, ``any`` or ``none``, are left as they are and have no version.
+    With *keep_vectors* the vectors that an item has stay.
     """
     # In one order in every process: two batches that want the same rows do not block each other.
     ordered = sorted(items, key=lambda one: place_of(one[0]))
@@ -418,8 +426,9 @@ def put_batch(
                 version = yield from _put_program(dialect, row, expected)
                 if version is not None:
                     versions[place_of(row)] = version
-        written = [one for one in some if place_of(one[0]) in versions]
-        yield from _replace_all(dialect, written, native, changes)
+        if not keep_vectors:
+            written = [one for one in some if place_of(one[0]) in versions]
+            yield from _replace_all(dialect, written, native, changes)
     return versions
 
 

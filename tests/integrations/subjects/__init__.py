@@ -44,9 +44,11 @@ FRAMEWORKS = {
 
 def _is_installed(framework: str) -> bool:
     try:
-        return find_spec(framework) is not None
+        found = find_spec(framework)
     except ModuleNotFoundError:  # the package around it is missing
         return False
+    # A folder of tests that is called after its framework is a package without an origin.
+    return found is not None and found.origin is not None
 
 
 INSTALLED: dict[str, ModuleType] = {

@@ -219,7 +219,7 @@ def text_without_password(given: object) -> str | None:
     For frameworks that write their objects into files.
     """
     if isinstance(given, os.PathLike):
-        return os.fspath(given)
+        return str(os.fspath(given))
     if not isinstance(given, str | URL):
         return None
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic_ai_harness.step_persistence import (
     ContinuableSnapshot,
@@ -29,7 +29,7 @@ from memalchemy.integrations.pydantic_ai_harness._keys import key_of
 from memalchemy.store import Store
 from memalchemy.threads import ThreadLog
 
-Record = RunRecord | StepEvent | ContinuableSnapshot | ToolEffectRecord
+Record: TypeAlias = RunRecord | StepEvent | ContinuableSnapshot | ToolEffectRecord
 R = TypeVar("R", RunRecord, StepEvent, ContinuableSnapshot, ToolEffectRecord)
 
 EVENTS, SNAPSHOTS, RUNS, EFFECTS, PRUNED = "events", "snapshots", "runs", "effects", "pruned"

@@ -621,7 +621,9 @@ class Store:
         with operation("store.get", tenant=self.db.tenant) as event:
             for listed in key_lists(d, wanted):
                 binds = {"k_tenant": self.db.tenant} | listed
-                rows = await self._rows(vectors_of_items(d), binds, connection, event)
+                rows = await self._rows(
+                    vectors_of_items(d, as_stored=False), binds, connection, event
+                )
                 for row in rows:
                     if row.model == name and not row.part and row.field == "":
                         place = wanted[row.namespace, row.key]

@@ -38,12 +38,14 @@ ORACLE_DRIVER = "oracledb==26.1.0"
 NO_FRAMEWORKS = "--ignore=tests/integrations"
 CREWAI_TESTS = (
     "tests/integrations/test_adapters.py",
+    "tests/integrations/test_conformance.py",
     "tests/integrations/test_frameworks_together.py",
     "tests/integrations/test_operator_commands.py",
     "tests/integrations/crewai",
 )
 HARNESS_TESTS = (
     "tests/integrations/test_adapters.py",
+    "tests/integrations/test_conformance.py",
     "tests/integrations/test_frameworks_together.py",
     "tests/integrations/test_docs_of_integrations.py"
     "::test_the_examples_of_a_page_run[pydantic-ai-harness.md]",

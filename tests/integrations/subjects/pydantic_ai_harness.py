@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Awaitable
 from typing import Any
 
@@ -17,25 +18,29 @@ ADAPTERS = {
 }
 
 
-async def _version(store: MemalchemyMemoryStore, path: str) -> str | None:
-    found = await store.read(path, max_chars=1)
+def _path(id_: str) -> str:
+    """Return a path for an id: the harness takes letters, digits and a few marks alone."""
+    plain = f"{string.ascii_letters}{string.digits}"
+    return "".join(one if one in plain else f"_{ord(one):x}_" for one in id_)
+
+
+def _file(store: MemalchemyMemoryStore, id_: str) -> Awaitable[MemoryFile | None]:
+    return store.read(_path(id_), max_chars=1_000_000)
+
+
+async def _version(store: MemalchemyMemoryStore, id_: str) -> str | None:
+    found = await _file(store, id_)
     return None if found is None else found.version
 
 
-async def _write(store: MemalchemyMemoryStore, path: str, text: str) -> Any:
-    metadata = {"by": "ada"}
-    await store.write_with_metadata(
-        path, text, expected_version=await _version(store, path), metadata=metadata
-    )
+async def _write(store: MemalchemyMemoryStore, id_: str, text: str) -> Any:
+    metadata, version = {"by": "ada"}, await _version(store, id_)
+    await store.write_with_metadata(_path(id_), text, expected_version=version, metadata=metadata)
     return metadata
 
 
-def _file(store: MemalchemyMemoryStore, path: str) -> Awaitable[MemoryFile | None]:
-    return store.read(path, max_chars=1_000_000)
-
-
-async def _read(store: MemalchemyMemoryStore, path: str) -> list[str]:
-    found = await _file(store, path)
+async def _read(store: MemalchemyMemoryStore, id_: str) -> list[str]:
+    found = await _file(store, id_)
     if found is None:
         return []
     assert isinstance(found, MemoryFile)
@@ -43,8 +48,8 @@ async def _read(store: MemalchemyMemoryStore, path: str) -> list[str]:
     return [found.content]
 
 
-async def _delete(store: MemalchemyMemoryStore, path: str) -> None:
-    await store.delete(path, expected_version=await _version(store, path))
+async def _delete(store: MemalchemyMemoryStore, id_: str) -> None:
+    await store.delete(_path(id_), expected_version=await _version(store, id_))
 
 
 SUBJECTS = {

@@ -262,6 +262,12 @@ class Database:
         DDL statement commits: a revision that fails half way is half there.
         """
 
+    def now(self) -> datetime:
+        """Return the time of the server's clock, on which all its clients agree.
+
+        SQLite's is that of this machine.
+        """
+
     def primary(self) -> Database:
         """Return this database with every read on the primary: it reads its own writes."""
 
@@ -1145,6 +1151,7 @@ class Conversation:
         self,
         snapshot: Mapping[str, Any] | Sequence[Any],
         *,
+        occurred_at: datetime | None = None,
         connection: HostConnection | None = None,
     ) -> None:
         """Make the conversation equal to a `snapshot`, or to a list of messages; all or nothing.
@@ -1152,7 +1159,8 @@ class Conversation:
         Only the difference is written: messages that are the same from the start on stay. A
         ``summary`` stands before all messages, or for the first ``summarized`` of them, of which
         system messages stay. With a list, a summary that is stored stays as long as the messages
-        that it stands for do.
+        that it stands for do. *occurred_at* is the time of the messages that are new; now, if not
+        given.
 
         Raises:
             TypeError, ValueError: it is no snapshot; nothing was written.
@@ -1280,13 +1288,15 @@ class ConversationStore:
         messages: Mapping[str, Any] | Sequence[Any] | None = None,
         *,
         snapshot: Mapping[str, Any] | Sequence[Any] | None = None,
+        occurred_at: datetime | None = None,
         connection: HostConnection | None = None,
     ) -> None:
         """Store a list of messages or a snapshot, ``{"messages": …, "summary": …}``, as a whole.
 
         Both parameters accept either. Messages are as of `Conversation.add`; other keys of a
         snapshot are stored as they are. Of two that save at the same time the later wins, and what
-        it wrote is complete.
+        it wrote is complete. *occurred_at* is the time of the messages that are new; now, if not
+        given.
 
         Raises:
             TypeError, ValueError: one of them is not a message; nothing was written.

@@ -8,9 +8,13 @@ leads nowhere there, into the metadata: ``/author/name``, ``/tags/0``. A key tha
 ``$`` or ``/`` is written as a pointer: ``/$ref``, ``/~1path``. ``{"$value": {...}}`` and
 ``{"$metadata": {...}}`` look in one of the two only.
 
-**Operators.** ``$eq $ne $gt $gte $lt $lte $in $nin $exists $not`` stand in a mapping under a field;
-anything else under a field is what it equals, a mapping as a whole. ``$and $or $not`` combine
-filters. ``$ne``, ``$nin`` and ``$not`` are true of a field that is missing.
+**Operators.** ``$eq $ne $gt $gte $lt $lte $in $nin $exists $contains $icontains $not`` stand in a
+mapping under a field; anything else under a field is what it equals, a mapping as a whole. ``$and
+$or $not`` combine filters. ``$ne``, ``$nin`` and ``$not`` are true of a field that is missing.
+
+**Parts.** ``$contains`` is true of a text that has this text in it, and of an array or a set that
+has an equal element; ``$icontains`` of a text, whatever the case of the letters. Both read every
+candidate, and no index narrows them.
 
 **Equality.** Numbers by exact value: 1, 1.0 and Decimal("1.00") are one, 0.1 and Decimal("0.1") are
 not; NaN equals nothing. True is not 1. None equals a stored None, not a missing field. Lists and
@@ -326,6 +330,27 @@ def _exists(wanted: Any) -> _Test:
     return lambda found: (found is not _MISSING) is wanted
 
 
+def _contains(operand: Any) -> _Test:
+    shape, form = _coarse_form(operand), _comparable(operand)
+
+    def test(found: Any) -> bool:
+        kind = _kind(found)
+        if kind == "text":
+            return isinstance(operand, str) and operand in found
+        return kind in ("array", "set") and any(
+            _coarse_form(one) == shape and _comparable(one) == form for one in found
+        )
+
+    return test
+
+
+def _contains_in_any_case(operand: Any) -> _Test:
+    if not isinstance(operand, str):
+        raise ValueError("wants a text")
+    wanted = operand.casefold()
+    return lambda found: _kind(found) == "text" and wanted in found.casefold()
+
+
 def _ordered(operand: Any, compare: Callable[[Any, Any], bool]) -> _Test:
     shape, kind, limit = _coarse_form(operand), *_comparable(operand)
     if kind not in _ORDERED:
@@ -347,4 +372,6 @@ _TESTS: dict[str, Callable[[Any], _Test]] = {
     "$in": lambda operands: _is_one_of(operands, True),
     "$nin": lambda operands: _is_one_of(operands, False),
     "$exists": _exists,
+    "$contains": _contains,
+    "$icontains": _contains_in_any_case,
 }

@@ -270,8 +270,9 @@ async def test_a_chain_remembers_after_a_restart(db: Database, reopen: Reopen) -
 
     config: Any = {"configurable": {"session_id": "ada"}}
     chain(db, "Hello Ada.").invoke([HumanMessage("I am Ada.")], config)
-    again = chain(reopen(), "Ada.")
-    assert (await again.ainvoke([HumanMessage("Who am I?")], config)).content == "Ada."
+    async with reopen() as other:
+        answer = await chain(other, "Ada.").ainvoke([HumanMessage("Who am I?")], config)
+    assert answer.content == "Ada."
 
     assert asked == [["I am Ada."], ["I am Ada.", "Hello Ada.", "Who am I?"]]
     assert [message.content for message in history(db).messages] == [*asked[-1], "Ada."]
@@ -608,12 +609,13 @@ async def test_an_index_writes_what_is_new_and_deletes_what_is_gone(
     }
     await asyncio.sleep(0.001)
     later = [*first[:2], Document("5 5", metadata={"source": "3"})]
-    assert await aindex(later, *parts(reopen()), **loaded()) == {
-        "num_added": 1,
-        "num_updated": 0,
-        "num_skipped": 2,
-        "num_deleted": 2,
-    }
+    async with reopen() as other:
+        assert await aindex(later, *parts(other), **loaded()) == {
+            "num_added": 1,
+            "num_updated": 0,
+            "num_skipped": 2,
+            "num_deleted": 2,
+        }
     found = documents(db).similarity_search("1 1", 9)
     assert sorted(one.page_content for one in found) == ["1 0", "1 1", "5 5"]
 

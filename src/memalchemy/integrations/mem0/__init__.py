@@ -2,7 +2,9 @@
 
 from memalchemy.integrations.mem0 import MemalchemyHistory, vector_store_config
 
-memory = Memory(MemoryConfig(vector_store=vector_store_config("sqlite:///agent.db")))
+config = MemoryConfig()
+config.vector_store = vector_store_config("sqlite:///agent.db")
+memory = Memory(config)
 memory.db = MemalchemyHistory("sqlite:///agent.db")
 """
 

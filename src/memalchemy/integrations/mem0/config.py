@@ -7,7 +7,7 @@ from typing import Any
 
 from mem0.utils.factory import VectorStoreFactory
 from mem0.vector_stores.configs import VectorStoreConfig
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel
 
 from memalchemy.integrations._base import AnyDatabase
 
@@ -25,25 +25,18 @@ def vector_store_config(
     collection_name: str = "mem0",
     namespace: Iterable[str] = (),
 ) -> VectorStoreConfig:
-    """Return a configuration for mem0: ``MemoryConfig(vector_store=vector_store_config(url))``.
+    """Return a configuration for mem0: ``config.vector_store = vector_store_config(url)``.
 
-    mem0 makes a second store of it, for entities, in the collection with ``_entities`` behind its
-    name.
+    *config* is a ``MemoryConfig``. Its constructor refuses providers that mem0 does not know, so
+    the configuration is assigned. mem0 makes a second store of it, for entities, in the collection
+    with ``_entities`` behind its name.
 
     Args:
         db, collection_name, namespace: as `MemalchemyVectorStore` takes them.
     """
-    made = _Config(provider=PROVIDER)
-    options: Any = _Options(collection_name=collection_name, db=db, namespace=tuple(namespace))
-    made.config = options  # mem0's own replaces the dict that it was given in the same way
-    return made
-
-
-class _Config(VectorStoreConfig):
-    @model_validator(mode="after")
-    def validate_and_create_config(self) -> _Config:
-        """Leave the configuration as it is: mem0's own looks for a module of the provider's."""
-        return self
+    options = _Options(collection_name=collection_name, db=db, namespace=tuple(namespace))
+    # Validation looks for a module of the provider's within mem0.
+    return VectorStoreConfig.model_construct(provider=PROVIDER, config=options)
 
 
 class _Options(BaseModel):

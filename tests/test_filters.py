@@ -520,6 +520,48 @@ def test_unequal_things_are_unequal(found: Any, operand: Any) -> None:
     assert holds(found, {"$nin": [operand]})
 
 
+@pytest.mark.parametrize(
+    ("found", "part"),
+    [
+        ("tea", "e"),
+        ("tea", ""),
+        ("\ud800a", "\ud800"),
+        (["a", 1], 1.0),
+        ({1, "a"}, "a"),
+        ([{"a": [1]}], {"a": (1,)}),
+        ([None], None),
+    ],
+)
+def test_a_part_is_contained(found: Any, part: Any) -> None:
+    assert holds(found, {"$contains": part})
+    assert holds(found, {"$not": {"$contains": "not a part"}})
+
+
+@pytest.mark.parametrize(
+    ("found", "part"),
+    [
+        ("tea", "E"),
+        ("1", 1),
+        (1, 1),
+        ([True], 1),
+        (["tea"], "te"),
+        ({"a": 1}, "a"),
+        (b"a", b"a"),
+        (None, None),
+        ([math.nan], math.nan),
+    ],
+)
+def test_what_is_no_part_is_not_contained(found: Any, part: Any) -> None:
+    assert not holds(found, {"$contains": part})
+    assert not Filter.parse({"b": {"$contains": part}}).matches({"a": found}, {})  # type: ignore[union-attr]
+
+
+def test_a_part_in_any_case_is_one_of_a_text() -> None:
+    assert holds("Große Äpfel", {"$icontains": "GROSSE Ä"})
+    assert not holds(["Tea"], {"$icontains": "tea"})
+    assert not holds(None, {"$icontains": ""})
+
+
 def test_a_repeated_hour_of_a_time_zone_is_two_instants() -> None:
     first = datetime(2024, 10, 27, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
     second = first.replace(fold=1)
@@ -763,6 +805,7 @@ def test_a_filter_knows_whether_it_needs_the_value(filter: Any, only: bool) -> N
         ({"a": {"$date": {"$in": []}}}, r"unknown operator '\$in' in '\$date' under 'a'"),
         ({"a": {"$date": {"$gt": "noon"}}}, "wants a datetime, a date, or one in ISO 8601"),
         ({"a": {"$date": {"$gt": None}}}, "wants a datetime, a date, or one in ISO 8601"),
+        ({"a": {"$icontains": 1}}, r"'\$icontains' under 'a' wants a text"),
         ({"/a~": 1}, "JSON pointer"),
         ({"/a~2": 1}, "JSON pointer"),
         *(

@@ -8,12 +8,14 @@ leads nowhere there, into the metadata: ``/author/name``, ``/tags/0``. A key tha
 ``$`` or ``/`` is written as a pointer: ``/$ref``, ``/~1path``. ``{"$value": {...}}`` and
 ``{"$metadata": {...}}`` look in one of the two only.
 
-**Operators.** ``$eq $ne $gt $gte $lt $lte $in $nin $contains $exists $date $not`` stand in a
-mapping under a field; anything else under a field is what it equals, a mapping as a whole. ``$and
-$or $not`` combine filters. ``$ne``, ``$nin`` and ``$not`` are true of a field that is missing.
+**Operators.** ``$eq $ne $gt $gte $lt $lte $in $nin $contains $icontains $exists $date $not`` stand
+in a mapping under a field; anything else under a field is what it equals, a mapping as a whole.
+``$and $or $not`` combine filters. ``$ne``, ``$nin`` and ``$not`` are true of a field that is
+missing.
 
 **Parts.** ``$contains`` is true of an array or set with an element that equals the operand, and of
-a text that has the operand, a text, in it.
+a text that has the operand, a text, in it; ``$icontains`` of a text, whatever the case of the
+letters. Both read every candidate, and no index narrows them.
 
 **Dates.** ``{"$date": {"$gte": …}}`` reads the field as a point in time: a datetime, a date, which
 is its midnight, or a text of either in ISO 8601, such as ``2026-03-01T12:00:00+01:00``. Of two
@@ -336,6 +338,27 @@ def _exists(wanted: Any) -> _Test:
     return lambda found: (found is not _MISSING) is wanted
 
 
+def _contains(operand: Any) -> _Test:
+    shape, form = _coarse_form(operand), _comparable(operand)
+
+    def test(found: Any) -> bool:
+        kind = _kind(found)
+        if kind == "text":
+            return isinstance(operand, str) and operand in found
+        return kind in ("array", "set") and any(
+            _coarse_form(one) == shape and _comparable(one) == form for one in found
+        )
+
+    return test
+
+
+def _contains_in_any_case(operand: Any) -> _Test:
+    if not isinstance(operand, str):
+        raise ValueError("wants a text")
+    wanted = operand.casefold()
+    return lambda found: _kind(found) == "text" and wanted in found.casefold()
+
+
 def _ordered(operand: Any, compare: Callable[[Any, Any], bool]) -> _Test:
     shape, kind, limit = _coarse_form(operand), *_comparable(operand)
     if kind not in _ORDERED:
@@ -345,18 +368,6 @@ def _ordered(operand: Any, compare: Callable[[Any, Any], bool]) -> _Test:
         and (form := _comparable(found))[0] == kind
         and compare(form[1], limit)
     )
-
-
-def _contains(operand: Any) -> _Test:
-    form = _comparable(operand)
-
-    def test(found: Any) -> bool:
-        kind = _kind(found)
-        if kind == "text":
-            return form[0] == "text" and form[1] in found
-        return kind in ("array", "set") and any(_comparable(item) == form for item in found)
-
-    return test
 
 
 _TESTS: dict[str, Callable[[Any], _Test]] = {
@@ -370,6 +381,7 @@ _TESTS: dict[str, Callable[[Any], _Test]] = {
     "$nin": lambda operands: _is_one_of(operands, False),
     "$contains": _contains,
     "$exists": _exists,
+    "$icontains": _contains_in_any_case,
 }
 
 

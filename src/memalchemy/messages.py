@@ -39,6 +39,12 @@ _ROLE_OF_TYPE = {
     "ai": "assistant",
     "system": "system",
     "tool": "tool",
+    "function": "tool",
+    "AIMessageChunk": "assistant",
+    "HumanMessageChunk": "user",
+    "SystemMessageChunk": "system",
+    "ToolMessageChunk": "tool",
+    "FunctionMessageChunk": "tool",
     "function_call": "assistant",
     "function_call_output": "tool",
 }

@@ -1039,6 +1039,10 @@ WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 AND checkpoints.created_at = :p_created_at
 
+-- database.clock.read_clock()
+SELECT SYS_EXTRACT_UTC(SYSTIMESTAMP) AS now
+FROM DUAL
+
 -- database.key_registry.delete_key()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant

@@ -1192,6 +1192,9 @@ WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
 AND checkpoints.created_at = $3::TIMESTAMP WITH TIME ZONE
 
+-- database.clock.read_clock()
+SELECT CURRENT_TIMESTAMP AS now
+
 -- database.key_registry.delete_key()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR

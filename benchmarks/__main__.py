@@ -44,6 +44,7 @@ INTEGRATIONS = (
     "locus_checkpointers",
     "lazybridge_memories",
     "lauren_conversations",
+    "a2a_tasks",
 )
 """Those of the frameworks: a run, results and a page of their own."""
 

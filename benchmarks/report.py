@@ -78,6 +78,7 @@ FRAMEWORKS = {
     "lazybridge_memories": "LazyBridge: memories",
     "lauren_conversations": "lauren-ai: conversations",
     "llama_index_chats": "LlamaIndex: chats",
+    "a2a_tasks": "A2A: tasks",
 }
 """The groups of the run of the integrations."""
 

@@ -707,6 +707,8 @@ async def test_several_threads_are_read_at_once_in_the_order_asked_for(
     assert list(found) == [awkward, "first"]
     assert found["first"] == await log.range("first")
     assert found[awkward] == await log.range(awkward)
+    newest = await log.read_threads(["first", "emptied", awkward], newest=True)
+    assert newest == {"first": found["first"][1:], awkward: found[awkward]}
     assert await log.read_threads([]) == {}
     many = [f"t{at}" for at in range(700)]
     for thread_id in many:

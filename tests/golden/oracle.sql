@@ -2865,12 +2865,35 @@ AND (EXISTS (
 ORDER BY deltas.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
 
--- log.entries.read_entries_of_threads()
+-- log.entries.read_entries_of_threads(newest=False)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
   deltas.entry_key, deltas.occurred_at, deltas.stored_at
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT each_.thread_id
+    FROM JSON_TABLE(:p_thread_ids, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY threads.thread_id, deltas.seq
+
+-- log.entries.read_entries_of_threads(newest=True)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq = (
+  SELECT max(each_entry.seq) AS max_1
+  FROM deltas each_entry
+  WHERE each_entry.log_id = threads.log_id
+  AND each_entry.kind IN ('entry'))
 WHERE threads.tenant = :k_tenant
 AND threads.namespace = :k_namespace
 AND threads.thread_id IN (

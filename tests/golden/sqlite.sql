@@ -3351,12 +3351,38 @@ ORDER BY deltas.seq DESC
 LIMIT ?
 OFFSET ?
 
--- log.entries.read_entries_of_threads()
+-- log.entries.read_entries_of_threads(newest=False)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
   deltas.entry_key, deltas.occurred_at, deltas.stored_at
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.thread_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.thread_id AS thread_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS thread_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.thread_id
+  FROM listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY threads.thread_id, deltas.seq
+
+-- log.entries.read_entries_of_threads(newest=True)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq = (
+  SELECT max(each_entry.seq) AS max_1
+  FROM deltas AS each_entry
+  WHERE each_entry.log_id = threads.log_id
+  AND each_entry.kind IN ('entry'))
 WHERE threads.tenant = ?
 AND threads.namespace = ?
 AND threads.thread_id IN (

@@ -265,15 +265,23 @@ def find_entries_of_key(dialect: Dialect, scope: str) -> Executable:
     )
 
 
-@statement()
-def read_entries_of_threads(dialect: Dialect) -> Executable:
-    """Select the entries of each thread in ``p_thread_ids``, the threads one after another."""
+@statement(newest=(False, True))
+def read_entries_of_threads(dialect: Dialect, newest: bool) -> Executable:
+    """Select the entries of each thread in ``p_thread_ids``, the threads one after another.
+
+    With *newest*, only the newest of each.
+    """
     named = dialect.statements.rows_from_list("p_thread_ids", ("thread_id",))
     ids: Any = select(named.c.thread_id)
+    joined = and_(same_log(DELTAS, THREADS), is_entry())
+    if newest:
+        each = DELTAS.alias("each_entry")
+        last = select(func.max(each.c.seq)).where(same_log(each, THREADS), is_entry(each))
+        joined = and_(joined, DELTAS.c.seq == last.scalar_subquery())
     return (
         select(THREADS.c.thread_id, *(DELTAS.c[name] for name in _ENTRY_COLUMNS))
         .select_from(THREADS)
-        .join(DELTAS, and_(same_log(DELTAS, THREADS), is_entry()))
+        .join(DELTAS, joined)
         .where(in_namespace(THREADS, below=False), THREADS.c.thread_id.in_(ids), live())
         .order_by(THREADS.c.thread_id, DELTAS.c.seq)
     )

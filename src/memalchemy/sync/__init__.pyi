@@ -3381,11 +3381,13 @@ class ThreadLog:
         self,
         thread_ids: Sequence[str],
         *,
+        newest: bool = False,
         connection: HostConnection | None = None,
     ) -> dict[str, list[Entry]]:
         """Return all entries of each of these threads that has any, in the order of *thread_ids*.
 
-        One round trip for some hundred threads; all entries are in memory at once.
+        With *newest* only the newest entry of each. One round trip for some hundred threads; all
+        entries are in memory at once.
         """
 
     def remove(

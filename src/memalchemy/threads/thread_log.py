@@ -493,13 +493,19 @@ class ThreadLog:
         return await self.read_columns(thread_id, made, seen, connection)
 
     async def read_threads(
-        self, thread_ids: Sequence[str], *, connection: HostConnection | None = None
+        self,
+        thread_ids: Sequence[str],
+        *,
+        newest: bool = False,
+        connection: HostConnection | None = None,
     ) -> dict[str, list[Entry]]:
         """Return all entries of each of these threads that has any, in the order of *thread_ids*.
 
-        One round trip for some hundred threads; all entries are in memory at once.
+        With *newest* only the newest entry of each. One round trip for some hundred threads; all
+        entries are in memory at once.
         """
         d, keyring = self.db.dialect, self.db.keyring
+        check_flag(newest, "newest")
         given = check_list(thread_ids, "thread_ids")
         ids = [(encode_id(check_thread_id(thread_id)),) for thread_id in given]
         binds = {"k_tenant": self.db.tenant, "k_namespace": self._path, "p_now": datetime.now(UTC)}
@@ -511,7 +517,7 @@ class ThreadLog:
 
         with operation("thread.read", tenant=self.db.tenant) as event:
             for listed in d.statements.list_batches("p_thread_ids", ids):
-                statement = entries.read_entries_of_threads(d)
+                statement = entries.read_entries_of_threads(d, newest=newest)
                 rows = await self._query(statement, binds | listed, connection, event)
                 await off_loop(entry_rows.decoded_size(rows), partial(decode, rows))
         return {thread_id: found[thread_id] for thread_id in given if thread_id in found}

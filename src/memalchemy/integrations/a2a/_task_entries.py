@@ -1,8 +1,8 @@
 """Tasks of A2A as entries of a log, and back.
 
-The first entry is the task without its messages and without the parts of its artifacts. Each of
-these is an entry of its own, in the order in which the task gained them. An entry has protobuf's
-own bytes, which are exact, beside its role and its words, for searches and listings.
+A message, and a part of an artifact, is an entry, in the order in which the task gained them. The
+last entry is the rest of the task. An entry has protobuf's own bytes, which are exact, beside its
+role and its words, for searches and listings.
 """
 
 from __future__ import annotations
@@ -28,43 +28,31 @@ class TaskEntries:
     end of one of them.
     """
 
-    metadata: dict[str, Any]
-    """What a listing filters and sorts tasks by."""
-    record: dict[str, Any]
-    """What the next save needs to know of this one."""
-
     def __init__(self, task: Task) -> None:
-        rest = Task()
-        rest.CopyFrom(task)
-        rest.ClearField("history")
-        for artifact in rest.artifacts:
+        self._rest = Task()
+        self._rest.CopyFrom(task)
+        self._rest.ClearField("history")
+        for artifact in self._rest.artifacts:
             artifact.ClearField("parts")
-        self._rest, status = rest, rest.status
         self._sequences = [_all_bytes(task.history)]
         self._sequences += [_all_bytes(artifact.parts) for artifact in task.artifacts]
-        at = status.timestamp if status.HasField("timestamp") else None
-        self.metadata = {
-            "context_id": rest.context_id,
-            "state": status.state,
-            "timestamp": None if at is None else [at.seconds, at.nanos],
-        }
-        self.record = {
-            "state": status.state,
-            "sequences": [[len(some), _digest(some)] for some in self._sequences],
-        }
 
-    def first(self, version: int) -> Entry:
-        """Return the entry of the task without its sequences."""
+    def last(self, version: int) -> Entry:
+        """Return the last entry, with what the next save needs to know of this one."""
         status = self._rest.status
         said = _spoken(status.message) if status.HasField("message") else {}
-        return said | {"version": version, "protobuf": _bytes_of(self._rest)}
+        return said | {
+            "protobuf": _bytes_of(self._rest),
+            "sequences": [[len(some), _digest(some)] for some in self._sequences],
+            "version": version,
+        }
 
-    def after(self, record: dict[str, Any] | None) -> list[Entry] | None:
-        """Return the entries of what the task gained since *record*; ``None`` stands for all.
+    def since(self, last: Entry | None) -> list[Entry] | None:
+        """Return the entries of what the task gained since a *last* entry; without it, all.
 
-        The result is ``None`` if anything has changed of what the task had.
+        Return ``None`` if anything has changed of what the task had then.
         """
-        known = [] if record is None else record["sequences"]
+        known = [] if last is None else last["sequences"]
         if len(known) > len(self._sequences):
             return None
         for some, (count, digest) in zip(self._sequences, known, strict=False):
@@ -84,12 +72,18 @@ class TaskEntries:
 
 def to_task(entries: Sequence[Entry]) -> Task:
     """Return a new task that equals the one whose entries these are."""
-    task = Task()
-    task.MergeFromString(entries[0]["protobuf"])
+    task = rest_of(entries[-1])
     history, artifacts = task.history, [artifact.parts for artifact in task.artifacts]
-    for entry in entries[1:]:
+    for entry in entries[:-1]:
         sequence = artifacts[entry["artifact"]] if "artifact" in entry else history
         sequence.add().MergeFromString(entry["protobuf"])
+    return task
+
+
+def rest_of(last: Entry) -> Task:
+    """Return a task without its messages and the parts of its artifacts."""
+    task = Task()
+    task.MergeFromString(last["protobuf"])
     return task
 
 

@@ -42,9 +42,9 @@ class MemalchemyTaskStore(TaskAdapter, TaskStore):
         """
         entries, task_id = TaskEntries(task), task.id
         while True:
-            before = await self._records(context).snapshot(task_id)
+            stored = await self._stored(task_id, context)
             try:
-                return await self._write(task_id, entries, context, before)
+                return await self._write(task_id, entries, context, stored)
             except (Conflict, ThreadDeleted):
                 continue  # somebody else has saved or deleted it meanwhile
 
@@ -55,7 +55,3 @@ class MemalchemyTaskStore(TaskAdapter, TaskStore):
         """
         entries = await self._entries(task_id, context)
         return to_task(entries) if entries else None
-
-    async def delete(self, task_id: str, context: ServerCallContext) -> None:
-        """Delete a task of the caller's, if it is there."""
-        await self._records(context).delete(task_id, all_namespaces=False)

@@ -13,11 +13,9 @@ from a2a.server.events.event_queue import Event
 from a2a.server.tasks import TaskStore
 from a2a.types import Task, TaskState
 
-from memalchemy.contracts import Snapshot
 from memalchemy.errors import Conflict, ThreadDeleted
-from memalchemy.integrations.a2a._task_adapter import TaskAdapter, checkpoint_of
-from memalchemy.integrations.a2a._task_entries import TaskEntries, to_task
-from memalchemy.integrations.a2a.task_event_stream import events_of
+from memalchemy.integrations.a2a._task_adapter import Stored, TaskAdapter
+from memalchemy.integrations.a2a._task_entries import TaskEntries, rest_of, to_task
 from memalchemy.integrations.a2a.task_store import MemalchemyTaskStore
 
 _TERMINAL = frozenset(
@@ -79,16 +77,12 @@ class MemalchemyVersionedTaskStore(TaskAdapter, VersionedTaskStore):
         entries, task_id, expected = TaskEntries(task), task.id, _number_of(prev_version)
         cancels = task.status.state == TaskState.TASK_STATE_CANCELED
         while True:
-            before = await self._records(context).snapshot(task_id)
-            version = 0 if before is None else _version_of(before)
-            if cancels:
-                is_current = before is not None and before.state["state"] not in _TERMINAL
-            else:
-                is_current = version == expected
-            if not is_current:
+            stored = await self._stored(task_id, context)
+            version = 0 if stored.entry is None else stored.entry["version"]
+            if not (_may_be_canceled(stored) if cancels else version == expected):
                 raise ConcurrentTaskModificationError(task_id)
             try:
-                await self._write(task_id, entries, context, before, version + 1, event)
+                await self._write(task_id, entries, context, stored, version + 1, event)
             except (Conflict, ThreadDeleted):
                 continue  # somebody else has saved or deleted it meanwhile
             return TaskVersion(version + 1)
@@ -101,21 +95,11 @@ class MemalchemyVersionedTaskStore(TaskAdapter, VersionedTaskStore):
         entries = await self._entries(task_id, context)
         if not entries:
             return None
-        return StoredTask(to_task(entries), TaskVersion(entries[0]["version"]))
-
-    async def delete(self, task_id: str, context: ServerCallContext) -> None:
-        """Delete a task of the caller's with its events, if it is there."""
-        async with self.db.transaction() as tx:
-            records, events = self._records(context), events_of(self.db, self.namespace)
-            if await records.delete(task_id, all_namespaces=False, connection=tx):
-                await events.delete(task_id, connection=tx)
+        return StoredTask(to_task(entries), TaskVersion(entries[-1]["version"]))
 
 
-def _version_of(record: Snapshot) -> int:
-    """Return the version that a record is named after; 0 if it was saved without one."""
-    number = record.checkpoint_id[1:]
-    is_version = number.isdecimal() and record.checkpoint_id == checkpoint_of(int(number))
-    return int(number) if is_version else 0
+def _may_be_canceled(stored: Stored) -> bool:
+    return stored.entry is not None and rest_of(stored.entry).status.state not in _TERMINAL
 
 
 def _number_of(version: TaskVersion) -> int:

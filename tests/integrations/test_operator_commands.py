@@ -90,8 +90,6 @@ def test_threads_are_listed_below_the_names_of_their_frameworks(read_only: str) 
 
 def test_what_is_appended_is_exported_whole_and_erased_without_a_trace(url: str) -> None:
     appended = [name for name, subject in SUBJECTS.items() if subject.appends]
-    # CrewAI, which stands alone, appends nothing, and saves states in threads.
-    appended = appended or [name for name in SUBJECTS if call(url, "search", word_of(name))]
     assert appended
     output = Path(url.removeprefix("sqlite:///")).with_name("export.jsonl")
     call(url, "export", "--thread", ID, "--output", str(output))

@@ -11,10 +11,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import crewai.flow.persistence.factory as flow_factory
-import crewai.memory.storage.factory as memory_factory
 import pytest
+from crewai.flow.persistence.factory import default_flow_persistence
+from crewai.flow.persistence.sqlite import SQLiteFlowPersistence
 from crewai.memory.storage.backend import StorageBackend
+from crewai.memory.storage.factory import resolve_memory_storage
 from crewai.memory.storage.lancedb_storage import LanceDBStorage
 from crewai.memory.types import MemoryRecord
 from crewai.memory.unified_memory import Memory
@@ -386,33 +387,22 @@ def test_memory_remembers_recalls_updates_and_forgets_after_a_restart(
         assert again.recall("tea", depth="shallow") == []
 
 
-def test_install_serves_each_spec_and_what_was_there_comes_back(
-    db: Database, tmp_path: Path
-) -> None:
-    class Other:
-        pass
-
-    def other(spec: str) -> Any:
-        return Other()
-
-    memory_factory.set_memory_storage_factory(other)
-    try:
-        with install(db, namespace=("app",)) as storage:
-            default = Memory(llm=NoModel(), embedder=embed)._storage
-            path = Memory(storage="some/path", llm=NoModel(), embedder=embed)._storage
-            assert isinstance(default, MemalchemyMemoryStorage)
-            assert isinstance(path, MemalchemyMemoryStorage)
-            assert (default.place, path.place) == (
-                ("crewai", "app", "memory"),
-                ("crewai", "app", "some/path", "memory"),
-            )
-            assert flow_factory.default_flow_persistence() is storage.flows
-            with install(db) as inner:
-                assert flow_factory.default_flow_persistence() is inner.flows
-            assert flow_factory.default_flow_persistence() is storage.flows
-        assert memory_factory._factory is other
-        assert flow_factory._factory is None
-        storage.close()
-        assert memory_factory._factory is other, "a second time changes nothing"
-    finally:
-        memory_factory.set_memory_storage_factory(None)
+def test_install_serves_each_spec_and_the_last_installation_holds(db: Database) -> None:
+    with install(db, namespace=("app",)) as storage:
+        default = Memory(llm=NoModel(), embedder=embed)._storage
+        path = Memory(storage="some/path", llm=NoModel(), embedder=embed)._storage
+        assert isinstance(default, MemalchemyMemoryStorage)
+        assert isinstance(path, MemalchemyMemoryStorage)
+        assert (default.place, path.place) == (
+            ("crewai", "app", "memory"),
+            ("crewai", "app", "some/path", "memory"),
+        )
+        second, third = install(db), install(db)
+        assert default_flow_persistence() is third.flows
+        second.close()
+        assert default_flow_persistence() is third.flows
+        third.close()
+        assert default_flow_persistence() is storage.flows
+    storage.close()
+    assert isinstance(default_flow_persistence(), SQLiteFlowPersistence)
+    assert resolve_memory_storage("lancedb") is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from crewai.memory.types import MemoryRecord
 
@@ -21,28 +22,31 @@ ADAPTERS = {
 }
 
 
-async def _save(flows: MemalchemyFlowPersistence, id_: str, text: str) -> None:
-    await flows.asave_state(id_, "step", {"id": id_, "said": text})
+async def _save(flows: MemalchemyFlowPersistence, id_: str, text: str) -> Any:
+    state = {"id": id_, "said": [text]}
+    await flows.asave_state(id_, "step", state)
+    return state
 
 
 async def _load(flows: MemalchemyFlowPersistence, id_: str) -> list[str]:
     state = await flows.aload_state(id_)
-    return [] if state is None else [state["said"]]
+    return [] if state is None else state["said"]
 
 
 async def _checkpoint(provider: MemalchemyCheckpointProvider, id_: str, text: str) -> None:
     await provider.acheckpoint(json.dumps({"said": text}), id_)
-    await provider.aprune(id_, 1)
 
 
 async def _restore(provider: MemalchemyCheckpointProvider, id_: str) -> list[str]:
-    ids = await provider.native.list_checkpoints(id_)
-    texts = [await provider.afrom_checkpoint(f"{id_}#{one}") for one in ids]
+    ids = await provider.native.list_checkpoints(id_, 1000)
+    texts = [await provider.afrom_checkpoint(f"{id_}#{one}") for one in reversed(ids)]
     return [json.loads(text)["said"] for text in texts]
 
 
-async def _remember(memory: MemalchemyMemoryStorage, id_: str, text: str) -> None:
-    await memory.asave([MemoryRecord(id=id_, content=text, embedding=[1.0, 0.5])])
+async def _remember(memory: MemalchemyMemoryStorage, id_: str, text: str) -> Any:
+    record = MemoryRecord(id=id_, content=text, metadata={"a": {"b": "c"}}, embedding=[1.0, 0.5])
+    await memory.asave([record])
+    return record
 
 
 async def _recall(memory: MemalchemyMemoryStorage, id_: str) -> list[str]:
@@ -58,13 +62,14 @@ SUBJECTS = {
         _load,
         lambda flows, id_: flows.native.delete(id_, all_namespaces=False),
         appends=False,
+        objects=lambda flows, id_: flows.aload_state(id_),
     ),
     "CrewAI's checkpoints": Subject(
         MemalchemyCheckpointProvider,
         _checkpoint,
         _restore,
         lambda provider, id_: provider.aprune(id_, 0),
-        appends=False,
+        objects=lambda provider, id_: provider.native.load(id_),  # its own are texts
     ),
     "CrewAI's memories": Subject(
         MemalchemyMemoryStorage,
@@ -72,5 +77,6 @@ SUBJECTS = {
         _recall,
         lambda memory, id_: memory.adelete(record_ids=[id_]),
         appends=False,
+        objects=lambda memory, id_: memory.aget_record(id_),
     ),
 }

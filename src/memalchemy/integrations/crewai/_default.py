@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
-from memalchemy.database import Database
 from memalchemy.errors import InvalidArgument
 from memalchemy.integrations._base import DATABASE_VARIABLE, AnyDatabase
 
-installed: list[Database] = []
-"""The databases of the installations that are in force; the last one holds."""
+installed: list[Any] = []
+"""The installations that were not closed; the last one is in force."""
 
 
 def database() -> AnyDatabase:
@@ -19,7 +19,8 @@ def database() -> AnyDatabase:
         InvalidArgument: none is named; one in memory would lose what is written without a word.
     """
     if installed:
-        return installed[-1]
+        found: AnyDatabase = installed[-1].db
+        return found
     if url := os.environ.get(DATABASE_VARIABLE):
         return url
     raise InvalidArgument(

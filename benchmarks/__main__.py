@@ -41,9 +41,13 @@ INTEGRATIONS = (
     "langgraph_savers",
     "langgraph_graphs",
     "openai_sessions",
+    "google_adk_sessions",
     "locus_checkpointers",
     "lazybridge_memories",
     "lauren_conversations",
+    "pydantic_ai_steps",
+    "llama_index_chats",
+    "a2a_tasks",
 )
 """Those of the frameworks: a run, results and a page of their own."""
 

@@ -45,6 +45,7 @@ LIBRARIES = (
     "locus-sdk",
     "langgraph",
     "openai-agents",
+    "google-adk",
     "lazybridge",
     "lauren-ai",
 )
@@ -72,9 +73,12 @@ FRAMEWORKS = {
     "langgraph_savers": "LangGraph: savers",
     "langgraph_graphs": "LangGraph: graphs",
     "openai_sessions": "OpenAI Agents SDK: sessions",
+    "google_adk_sessions": "Google ADK: sessions",
     "locus_checkpointers": "locus: checkpointers",
     "lazybridge_memories": "LazyBridge: memories",
     "lauren_conversations": "lauren-ai: conversations",
+    "llama_index_chats": "LlamaIndex: chats",
+    "a2a_tasks": "A2A: tasks",
 }
 """The groups of the run of the integrations."""
 

@@ -34,6 +34,9 @@ settings.register_profile("repeatable", derandomize=True, database=None)
 if "MEMALCHEMY_EXAMPLES" not in os.environ:
     settings.load_profile("repeatable")
 
+# Haystack reports its use to a server, and looks here when it is imported.
+os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
+
 APPLICATION = "ma_application"
 DATABASES = ("sqlite", "sqlite-memory", "postgresql", "psycopg")
 TOY = Path(__file__).parent / "dialects" / "toy"

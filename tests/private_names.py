@@ -8,7 +8,7 @@ from types import ModuleType
 
 from pages import ROOT
 
-PUBLIC = {"_asdict", "_fields", "_make", "_mapping", "_replace"}
+PUBLIC = {"_asdict", "_exit", "_fields", "_make", "_mapping", "_replace"}
 """Public names of named tuples and of SQLAlchemy's `Row`, whose underscore keeps columns apart."""
 
 SOURCES = [

@@ -520,6 +520,48 @@ def test_unequal_things_are_unequal(found: Any, operand: Any) -> None:
     assert holds(found, {"$nin": [operand]})
 
 
+@pytest.mark.parametrize(
+    ("found", "part"),
+    [
+        ("tea", "e"),
+        ("tea", ""),
+        ("\ud800a", "\ud800"),
+        (["a", 1], 1.0),
+        ({1, "a"}, "a"),
+        ([{"a": [1]}], {"a": (1,)}),
+        ([None], None),
+    ],
+)
+def test_a_part_is_contained(found: Any, part: Any) -> None:
+    assert holds(found, {"$contains": part})
+    assert holds(found, {"$not": {"$contains": "not a part"}})
+
+
+@pytest.mark.parametrize(
+    ("found", "part"),
+    [
+        ("tea", "E"),
+        ("1", 1),
+        (1, 1),
+        ([True], 1),
+        (["tea"], "te"),
+        ({"a": 1}, "a"),
+        (b"a", b"a"),
+        (None, None),
+        ([math.nan], math.nan),
+    ],
+)
+def test_what_is_no_part_is_not_contained(found: Any, part: Any) -> None:
+    assert not holds(found, {"$contains": part})
+    assert not Filter.parse({"b": {"$contains": part}}).matches({"a": found}, {})  # type: ignore[union-attr]
+
+
+def test_a_part_in_any_case_is_one_of_a_text() -> None:
+    assert holds("Große Äpfel", {"$icontains": "GROSSE Ä"})
+    assert not holds(["Tea"], {"$icontains": "tea"})
+    assert not holds(None, {"$icontains": ""})
+
+
 def test_a_repeated_hour_of_a_time_zone_is_two_instants() -> None:
     first = datetime(2024, 10, 27, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
     second = first.replace(fold=1)
@@ -600,6 +642,49 @@ def test_a_missing_field_is_unequal_to_everything_and_exists_not() -> None:
     for operators in (None, {"$eq": None}, {"$in": [None]}, {"$exists": True}, {"$lte": 1}):
         assert not matches({"a": operators}, {})
     assert matches({"a": {"$not": {"$gt": 1}}}, {})
+
+
+def test_contains_looks_for_an_element_or_for_a_part_of_a_text() -> None:
+    for holder in (["a", 1], ("a", 1), {"a", 1}, frozenset({"a", 1})):
+        assert holds(holder, {"$contains": 1})
+        assert holds(holder, {"$contains": 1.0})
+        assert holds(holder, {"$contains": "a"})
+        assert not holds(holder, {"$contains": True})
+        assert not holds(holder, {"$contains": "b"})
+    assert holds([["x"], {"k": 1}], {"$contains": ("x",)})
+    assert holds([["x"], {"k": 1}], {"$contains": {"k": 1}})
+    assert holds("a word", {"$contains": "wor"})
+    assert not holds("a word", {"$contains": "Wor"})
+    for other in (1, None, {"a": 1}, b"a", "1"):
+        assert not holds(other, {"$contains": 1})
+    assert not matches({"a": {"$contains": None}}, {})
+    assert matches({"a": {"$not": {"$contains": 1}}}, {})
+
+
+def test_a_date_is_compared_as_a_point_in_time_however_it_is_written() -> None:
+    noon = "2026-03-01T12:00:00+01:00"
+    for same in (
+        noon,
+        "2026-03-01T11:00:00Z",
+        "2026-03-01 12:00:00",  # the zone is that of the other
+        datetime(2026, 3, 1, 12),
+        datetime(2026, 3, 1, 11, tzinfo=UTC),
+    ):
+        assert holds(same, {"$date": {"$eq": noon, "$gte": noon, "$lte": noon}})
+        assert not holds(same, {"$date": {"$ne": noon}})
+        assert not holds(same, {"$date": {"$gt": noon}})
+    assert holds("2026-03-01", {"$date": {"$eq": date(2026, 3, 1), "$lt": noon}})
+    assert holds(date(2026, 3, 1), {"$date": {"$eq": "2026-03-01T00:00"}})
+    assert holds("2026-03-01T09:30", {"$date": {"$gt": "2026-03-01", "$lt": noon}})
+    assert holds("2026-03-01T10:59:59.999999Z", {"$date": {"$lt": noon}})
+
+
+def test_what_is_no_date_is_missing_for_a_comparison_of_dates() -> None:
+    for other in (20260301, "2026", "20260301", "2026-13-01", "2026-03-01x", None, [], "noon"):
+        assert not holds(other, {"$date": {"$gte": "0001-01-01"}})
+        assert holds(other, {"$date": {"$ne": "2026-03-01"}})
+    assert not matches({"a": {"$date": {"$eq": "2026-03-01"}}}, {})
+    assert matches({"a": {"$not": {"$date": {"$eq": "2026-03-01"}}}}, {})
 
 
 def test_a_stored_none_exists() -> None:
@@ -716,6 +801,11 @@ def test_a_filter_knows_whether_it_needs_the_value(filter: Any, only: bool) -> N
         ({"a": {"$nin": {"b": 1}}}, r"'\$nin' under 'a' wants a list"),
         ({"a": {"$exists": 1}}, "True or False"),
         ({"a": {"$exists": None}}, "True or False"),
+        ({"a": {"$date": "2026-03-01"}}, r"'\$date' under 'a' wants a mapping of \$eq"),
+        ({"a": {"$date": {"$in": []}}}, r"unknown operator '\$in' in '\$date' under 'a'"),
+        ({"a": {"$date": {"$gt": "noon"}}}, "wants a datetime, a date, or one in ISO 8601"),
+        ({"a": {"$date": {"$gt": None}}}, "wants a datetime, a date, or one in ISO 8601"),
+        ({"a": {"$icontains": 1}}, r"'\$icontains' under 'a' wants a text"),
         ({"/a~": 1}, "JSON pointer"),
         ({"/a~2": 1}, "JSON pointer"),
         *(

@@ -38,18 +38,60 @@ FOREIGN = {
         "Alembic: a transaction that the host began is the host's to commit"
     ),
     ("migrate/environment.py", "_transaction"): "Alembic: the transaction of its own block",
+    ("integrations/a2a/versioned_task_store.py", "_value"): (
+        "A2A: the number that a version holds, which the SDK's own store reads, too"
+    ),
+    ("integrations/agent_framework/_objects.py", "_checkpoint_encoding"): (
+        "Agent Framework: the classes of `register_checkpoint_type`"
+    ),
+    ("integrations/agent_framework/_objects.py", "_workflows"): "Agent Framework: the same",
+    ("integrations/agent_framework/_objects.py", "_REGISTERED_CHECKPOINT_TYPE_KEYS"): (
+        "Agent Framework: the same"
+    ),
+    ("integrations/agent_framework/history.py", "_sessions"): (
+        "Agent Framework: the rules by which a history leaves out what it has"
+    ),
+    ("integrations/google_adk/sessions.py", "_storage_update_marker"): (
+        "ADK: the revision of a stored session, which all of its own services keep there"
+    ),
     ("integrations/langgraph/_message_cache.py", "_custom_unpack_ext_hook"): (
         "LangGraph: a reading hook of the user's has rules of its own"
+    ),
+    ("integrations/langgraph/importing.py", "_msgpack"): (
+        "LangGraph: the classes and methods that its serialiser restores without being told"
     ),
     ("integrations/lauren_ai/_messages.py", "_transport"): "lauren-ai: parts of its messages",
     ("integrations/lauren_ai/documents.py", "_memory"): "lauren-ai: what its vector store returns",
     ("integrations/lauren_ai/facts.py", "_agents"): "lauren-ai: where @agent leaves the model",
+    ("integrations/pydantic_ai_harness/memory_store.py", "_store"): (
+        "Pydantic AI harness: the checks and the search that all its memory stores share"
+    ),
+    ("integrations/strands/_adapter.py", "_async"): (
+        "Strands: whether the event loop is one that ends with a call of an agent"
+    ),
+    ("integrations/strands/storage.py", "_NAMESPACED"): (
+        "Strands: the mark of a view, to which the SDK adds no prefix of its own"
+    ),
+    ("integrations/strands/storage.py", "_namespaced"): "Strands: the same",
+    ("integrations/strands/storage.py", "_normalize_key"): (
+        "Strands: the keys that all its storages take, and how they are spelt"
+    ),
+    ("integrations/strands/storage.py", "_normalize_prefix"): "Strands: the same",
 }
 OURS = {
     ("context/compaction.py", "_summary_of"),
     ("database/executors/asyncpg.py", "_translate_connecting"),
     ("integrations/_base.py", "_async"),
+    ("integrations/a2a/task_store.py", "_entries"),
+    ("integrations/a2a/task_store.py", "_stored"),
+    ("integrations/a2a/task_store.py", "_write"),
+    ("integrations/a2a/versioned_task_store.py", "_entries"),
+    ("integrations/a2a/versioned_task_store.py", "_stored"),
+    ("integrations/a2a/versioned_task_store.py", "_write"),
+    ("integrations/a2a/versioned_task_store.py", "_index_text"),
+    ("integrations/a2a/versioned_task_store.py", "_ttl"),
     ("integrations/locus/_adapter.py", "_owns_db"),
+    ("integrations/strands/storage.py", "_owns_db"),
     ("sync/face.py", "_connection"),
     ("sync/face.py", "_is_container"),
 }

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 import memalchemy
 import memalchemy.collections
+import memalchemy.conformance
 import memalchemy.context
 import memalchemy.conversations
 import memalchemy.http
@@ -24,6 +25,7 @@ from memalchemy import errors
 PACKAGES = [
     memalchemy,
     memalchemy.collections,
+    memalchemy.conformance,
     memalchemy.context,
     memalchemy.conversations,
     memalchemy.http,

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from memalchemy import Checkpointer, Database
 from memalchemy.codec.values import decode_state, encode_state
+from memalchemy.messages import shorten_message, text_of
 from memalchemy.state import AgentState, Message, Role, ToolCall
 
 # What locus 3.0.1 writes for a state with one of everything.
@@ -215,6 +216,17 @@ def test_the_words_of_a_message_are_those_of_its_blocks() -> None:
         "look\nhere\nfound"
     )
     assert Message.assistant().text == ""
+
+
+def test_the_words_of_frameworks_messages_are_found_where_they_keep_them() -> None:
+    blocks = [{"block_type": "text", "text": "hello"}, {"block_type": "image", "image": "aGk="}]
+    llama_index = {"role": "user", "additional_kwargs": {}, "blocks": blocks}
+    result = {"result": "found", "origin": {"tool_name": "look"}, "error": False}
+    haystack = {"role": "tool", "meta": {}, "content": [{"tool_call_result": result}]}
+
+    assert (text_of(llama_index), text_of(haystack)) == ("hello", "found")
+    assert shorten_message({**llama_index, "blocks": [{"text": "x" * 99}]}, 50)["blocks"] != blocks
+    assert text_of(shorten_message({"role": "user", "blocks": [{"text": "x" * 99}]}, 9)) == "x" * 9
 
 
 @pytest.mark.parametrize("what", [3, "user: hi", None, object()])

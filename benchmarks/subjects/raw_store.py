@@ -32,7 +32,7 @@ class RawStorePostgres:
         d, dialect = DIALECTS["postgresql"], postgresql.asyncpg.dialect()
         self._dialect = d
         self._put = Compiled(put_item(d, expected="any"), dialect)
-        self._put_batch = Compiled(put_items(d), dialect)
+        self._put_batch = Compiled(put_items(d, expected="any"), dialect)
         self._get = Compiled(read_item(d), dialect)
 
     async def open(self) -> None:

@@ -8,9 +8,19 @@ leads nowhere there, into the metadata: ``/author/name``, ``/tags/0``. A key tha
 ``$`` or ``/`` is written as a pointer: ``/$ref``, ``/~1path``. ``{"$value": {...}}`` and
 ``{"$metadata": {...}}`` look in one of the two only.
 
-**Operators.** ``$eq $ne $gt $gte $lt $lte $in $nin $exists $not`` stand in a mapping under a field;
-anything else under a field is what it equals, a mapping as a whole. ``$and $or $not`` combine
-filters. ``$ne``, ``$nin`` and ``$not`` are true of a field that is missing.
+**Operators.** ``$eq $ne $gt $gte $lt $lte $in $nin $contains $icontains $exists $date $not`` stand
+in a mapping under a field; anything else under a field is what it equals, a mapping as a whole.
+``$and $or $not`` combine filters. ``$ne``, ``$nin`` and ``$not`` are true of a field that is
+missing.
+
+**Parts.** ``$contains`` is true of an array or set with an element that equals the operand, and of
+a text that has the operand, a text, in it; ``$icontains`` of a text, whatever the case of the
+letters. Both read every candidate, and no index narrows them.
+
+**Dates.** ``{"$date": {"$gte": …}}`` reads the field as a point in time: a datetime, a date, which
+is its midnight, or a text of either in ISO 8601, such as ``2026-03-01T12:00:00+01:00``. Of two
+points one of which has no zone, it is that of the other. Anything else in the field is missing for
+it. Under it stand ``$eq $ne $gt $gte $lt $lte``, with operands of these kinds.
 
 **Equality.** Numbers by exact value: 1, 1.0 and Decimal("1.00") are one, 0.1 and Decimal("0.1") are
 not; NaN equals nothing. True is not 1. None equals a stored None, not a missing field. Lists and
@@ -26,7 +36,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import count
 from typing import Any
@@ -150,6 +160,8 @@ def _read_field(field: str, operators: dict[str, Any], place: str | None) -> Fil
             if not _has_operators(operand):
                 raise ValueError(f"{where} wants a mapping of operators; $ne says unequal")
             parts.append(_not(_read_field(field, operand, place)))
+        elif name == "$date":
+            parts += [_field(place, steps, test, ()) for test in _date_tests(operand, where)]
         elif name in _TESTS:
             try:
                 test = _TESTS[name](operand)
@@ -158,7 +170,7 @@ def _read_field(field: str, operators: dict[str, Any], place: str | None) -> Fil
             among = {"$eq": (operand,), "$in": operand}.get(name, ())
             parts.append(_field(place, steps, test, tuple(among)))
         else:
-            raise _unknown(name, (*_TESTS, "$not"), f"under {field!r}")
+            raise _unknown(name, (*_TESTS, "$date", "$not"), f"under {field!r}")
     read = _combine(all, parts)
     return replace(read, _ranges=[*read._ranges, *_range(operators, steps)])
 
@@ -326,6 +338,27 @@ def _exists(wanted: Any) -> _Test:
     return lambda found: (found is not _MISSING) is wanted
 
 
+def _contains(operand: Any) -> _Test:
+    shape, form = _coarse_form(operand), _comparable(operand)
+
+    def test(found: Any) -> bool:
+        kind = _kind(found)
+        if kind == "text":
+            return isinstance(operand, str) and operand in found
+        return kind in ("array", "set") and any(
+            _coarse_form(one) == shape and _comparable(one) == form for one in found
+        )
+
+    return test
+
+
+def _contains_in_any_case(operand: Any) -> _Test:
+    if not isinstance(operand, str):
+        raise ValueError("wants a text")
+    wanted = operand.casefold()
+    return lambda found: _kind(found) == "text" and wanted in found.casefold()
+
+
 def _ordered(operand: Any, compare: Callable[[Any, Any], bool]) -> _Test:
     shape, kind, limit = _coarse_form(operand), *_comparable(operand)
     if kind not in _ORDERED:
@@ -346,5 +379,68 @@ _TESTS: dict[str, Callable[[Any], _Test]] = {
     "$lte": lambda operand: _ordered(operand, operator.le),
     "$in": lambda operands: _is_one_of(operands, True),
     "$nin": lambda operands: _is_one_of(operands, False),
+    "$contains": _contains,
     "$exists": _exists,
+    "$icontains": _contains_in_any_case,
 }
+
+
+# Dates
+
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ].+)?")
+_DATE_COMPARISONS: dict[str, Callable[[timedelta, timedelta], bool]] = {
+    "$eq": operator.eq,
+    "$ne": operator.ne,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
+_SAME_TIME = timedelta(0)
+
+
+def _date_tests(operators: Any, where: str) -> list[_Test]:
+    if not _has_operators(operators):
+        raise ValueError(f"{where} wants a mapping of {', '.join(_DATE_COMPARISONS)}")
+    tests = []
+    for name, operand in operators.items():
+        if name not in _DATE_COMPARISONS:
+            raise _unknown(name, tuple(_DATE_COMPARISONS), f"in {where}")
+        wanted = as_datetime(operand)
+        if wanted is None:
+            raise ValueError(f"{name!r} in {where} wants a datetime, a date, or one in ISO 8601")
+        tests.append(_date_test(name, wanted))
+    return tests
+
+
+def _date_test(name: str, wanted: datetime) -> _Test:
+    compare = _DATE_COMPARISONS[name]
+
+    def test(found: Any) -> bool:
+        there = as_datetime(found)
+        if there is None:
+            return name == "$ne"
+        return compare(_time_between(there, wanted), _SAME_TIME)
+
+    return test
+
+
+def as_datetime(value: Any) -> datetime | None:
+    """Return a point in time as ``$date`` reads it; ``None`` of anything else."""
+    kind = _kind(value)
+    if kind == "text" and _ISO_DATE.fullmatch(value):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            return None
+    if kind == "date":
+        return datetime(value.year, value.month, value.day)
+    return value if kind == "datetime" else None
+
+
+def _time_between(one: datetime, other: datetime) -> timedelta:
+    apart = one.replace(tzinfo=None) - other.replace(tzinfo=None)
+    offsets = one.utcoffset(), other.utcoffset()
+    if offsets[0] is None or offsets[1] is None:  # the one without a zone has that of the other
+        return apart
+    return apart - offsets[0] + offsets[1]

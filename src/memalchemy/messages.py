@@ -1,9 +1,13 @@
 """Read, copy and create chat messages of any kind: models, dicts, objects of other frameworks.
 
 All code that handles a message uses these functions, so that the same rules hold for
-`memalchemy.state.Message`, for OpenAI's and Anthropic's dicts and for the classes of agent
-frameworks. The last part does the same for states: a list of messages, or an object that has one.
-The module does not import pydantic, which takes longer than everything here.
+`memalchemy.state.Message` and for the messages of models and agent frameworks, as objects or as the
+dicts that are stored of them. A message has a role and a content: a text, or blocks. The tables
+below say under which names. They know the messages of OpenAI (chats and Responses), Anthropic,
+Bedrock and Strands, Gemini and ADK, A2A, LangChain, LlamaIndex, Haystack, Pydantic AI, Microsoft's
+Agent Framework, and the lines of Claude's transcripts. The last part does the same for states: a
+list of messages, or an object that has one. The module does not import pydantic, which takes longer
+than everything here.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import copy
 import dataclasses
 import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 SYSTEM_ROLES = frozenset({"system", "developer"})
 """Roles that instruct the model; newer OpenAI models call ``system`` ``developer``."""
@@ -22,15 +26,105 @@ AUTOMATED = ("automated_note", "locus_automated_note")
 
 _TEXT_FIELDS = {"role", "content", "tool_call_id", "name"}
 
-# LangChain's message classes and the items of OpenAI's Responses have a type instead of a role.
+_SYNONYMS = {
+    "model": "assistant",  # Gemini
+    "agent": "assistant",  # A2A
+    "ROLE_AGENT": "assistant",
+    "ROLE_USER": "user",
+}
+"""Roles under other names."""
+
 _ROLE_OF_TYPE = {
     "human": "user",
     "ai": "assistant",
     "system": "system",
     "tool": "tool",
+    "function": "tool",
+    "AIMessageChunk": "assistant",
+    "HumanMessageChunk": "user",
+    "SystemMessageChunk": "system",
+    "ToolMessageChunk": "tool",
+    "FunctionMessageChunk": "tool",
     "function_call": "assistant",
     "function_call_output": "tool",
 }
+"""Roles of messages with a type instead: LangChain's classes, and items of OpenAI's Responses."""
+
+_ROLE_OF_PART = {
+    "user-prompt": "user",
+    "tool-return": "tool",
+    "retry-prompt": "tool",
+    "system-prompt": "system",
+}
+"""Roles of the parts of a request of Pydantic AI; of several, the first here is the message's."""
+
+_CONTENT_FIELDS = (
+    "content",
+    "contents",  # Agent Framework
+    "output",  # results in OpenAI's Responses
+    "parts",  # Gemini, A2A, Pydantic AI
+    "blocks",  # LlamaIndex
+)
+
+Kind = Literal["text", "thought", "call", "result"]
+
+
+class _Form(NamedTuple):
+    """What a block is, and the names of its id and of its content."""
+
+    kind: Kind
+    id: str = ""
+    content: str = "content"
+
+
+_FORM_OF_TYPE = {
+    "tool_use": _Form("call", "id"),  # Anthropic
+    "tool_result": _Form("result", "tool_use_id"),
+    "function_call": _Form("call", "call_id"),  # OpenAI's Responses, Agent Framework
+    "function_call_output": _Form("result", "call_id", "output"),
+    "function_result": _Form("result", "call_id", "result"),  # Agent Framework
+    "tool_call": _Form("call", "tool_call_id"),  # LlamaIndex
+    "tool-call": _Form("call", "tool_call_id"),  # Pydantic AI
+    "tool-return": _Form("result", "tool_call_id"),
+    "retry-prompt": _Form("result", "tool_call_id"),
+    "thinking": _Form("thought"),  # Anthropic, LlamaIndex, Pydantic AI
+    "text_reasoning": _Form("thought"),  # Agent Framework
+}
+"""Forms of blocks that say what they are: as ``type``, ``block_type`` or ``part_kind``."""
+
+_FORM_OF_KEY = {
+    "toolUse": _Form("call", "toolUseId"),  # Bedrock, Strands
+    "toolResult": _Form("result", "toolUseId"),
+    "reasoningContent": _Form("thought"),
+    "function_call": _Form("call", "id"),  # Gemini, ADK
+    "function_response": _Form("result", "id", "response"),
+    "functionCall": _Form("call", "id"),
+    "functionResponse": _Form("result", "id", "response"),
+    "tool_call": _Form("call", "id"),  # Haystack
+    "tool_call_result": _Form("result", "", "result"),
+    "reasoning": _Form("thought"),
+}
+"""Forms of blocks that hold all they say under a key: ``{"toolUse": {"toolUseId": …}}``."""
+
+
+_SHORTENED = {
+    *("text", *_CONTENT_FIELDS),
+    *(name for name, form in _FORM_OF_KEY.items() if form.kind == "result"),
+    *(form.content for form in (*_FORM_OF_TYPE.values(), *_FORM_OF_KEY.values())),
+}
+"""Keys of blocks under which texts are shortened."""
+
+
+class Part(NamedTuple):
+    """What a block of a message is, whatever its framework calls it."""
+
+    kind: Kind
+    id: str | None = None
+    """The id of the call; that of a result is the one of its call."""
+    name: str | None = None
+    """The name of the tool that is called."""
+    content: Any = None
+    """The content of a text or a result: a text, or blocks."""
 
 
 # Reading a message
@@ -48,8 +142,47 @@ def role_of(message: Any) -> str:
     """Return the role as plain text; empty if the message has none."""
     role = read(message, "role")
     if role is None:
-        return _ROLE_OF_TYPE.get(read(message, "type"), "")
-    return str(role.value if isinstance(role, enum.Enum) else role)
+        return _role_of_form(message)
+    role = str(role.value if isinstance(role, enum.Enum) else role)
+    return _SYNONYMS.get(role, role)
+
+
+def _role_of_form(message: Any) -> str:
+    """Return the role of a message without the field: of its type, its author, or its parts."""
+    of_type = _ROLE_OF_TYPE.get(read(message, "type"))
+    if of_type is not None:
+        return of_type
+    if (inner := _inner(message)) is not None:
+        return "" if read(inner, "role") is None else role_of(inner)
+    return _role_of_author(message) or _role_of_parts(message)
+
+
+def _inner(message: Any) -> Any:
+    """Return the message that a line of Claude's transcript holds; ``None`` without one."""
+    inner = read(message, "message")
+    return inner if isinstance(inner, Mapping) else None
+
+
+def _role_of_author(message: Any) -> str:
+    """Return the role of who wrote an event of ADK: the user, an agent, or a tool that answers."""
+    author = read(message, "author")
+    if not isinstance(author, str) or read(message, "invocation_id") is None:
+        return ""
+    if author == "user":
+        return "user"
+    return "tool" if _ids_of(message, "result") else "assistant"
+
+
+def _role_of_parts(message: Any) -> str:
+    """Return the role of a message of Pydantic AI: a response, or a request with parts of roles."""
+    kind, parts = read(message, "kind"), read(message, "parts")
+    if kind not in ("request", "response") or not isinstance(parts, (list, tuple)):
+        return ""
+    if kind == "response":
+        return "assistant"
+    kinds = {read(part, "part_kind") for part in parts}
+    found = (role for of, role in _ROLE_OF_PART.items() if of in kinds)
+    return next(found, "user")
 
 
 def is_system(message: Any) -> bool:
@@ -59,7 +192,9 @@ def is_system(message: Any) -> bool:
 
 def is_user_turn(message: Any) -> bool:
     """Return whether the user speaks; tool results, which Anthropic sends as user, do not count."""
-    return role_of(message) == "user" and not results_of(message)
+    if role_of(message) != "user":
+        return False
+    return isinstance(read(message, "content"), str) or not results_of(message)
 
 
 def is_prompt(message: Any) -> bool:
@@ -73,30 +208,107 @@ def latest_prompt(messages: Sequence[Any]) -> int | None:
 
 
 def words_of(content: Any) -> str:
-    """Return the text of a content; the texts of its blocks are joined by line breaks."""
+    """Return the text of a content, without a model's thoughts.
+
+    The texts of its blocks, and of the results of tools in it, are joined by line breaks.
+    """
     if content is None:
         return ""
     if isinstance(content, str):
         return content
     if isinstance(content, (list, tuple)):
         return "\n".join(filter(None, map(words_of, content)))
-    # A block: {"type": "text", "text": …} or {"type": "tool_result", "content": …}, or an object.
-    text = read(content, "text")
-    if isinstance(text, str):
-        return text
-    inner = read(content, "content")
-    return "" if inner is content else words_of(inner)
+    if type(content) is dict and content.get("type") == "text":  # the most frequent block, faster
+        return words_of(content.get("text"))
+    part = part_of(content)
+    if part is None:
+        # Gemini's content is {"parts": […]}; others have what they hold under one of these names.
+        inner = read(content, content_field(content))
+        return "" if inner is content else words_of(inner)
+    return words_of(part.content) if part.kind in ("text", "result") else ""
 
 
 def text_of(message: Any) -> str:
-    """Return the text of a message; empty if it has none."""
-    content = read(message, "content")
-    return words_of(read(message, "output") if content is None else content)
+    """Return the text of a message, without thoughts of a model; empty if it has none."""
+    return words_of(_content_of(message))
 
 
 def content_field(message: Any) -> str:
-    """Return the field that holds the content; items of OpenAI's Responses have an ``output``."""
-    return "output" if read(message, "content") is None else "content"
+    """Return the field that holds the content of a message; ``content`` if none does."""
+    if read(message, "content") is not None:
+        return "content"
+    return next((name for name in _CONTENT_FIELDS if read(message, name) is not None), "content")
+
+
+def _content_of(message: Any) -> Any:
+    """Return the content of a message, or of the one that a line of a transcript holds."""
+    content = read(message, content_field(message))
+    if content is None and (inner := _inner(message)) is not None:
+        return read(inner, "content")
+    return content
+
+
+def part_of(block: Any) -> Part | None:
+    """Return what a block is; ``None`` for one that is no text, thought, call or result."""
+    if isinstance(block, str):
+        return Part("text", content=block)
+    form, holder = _form_of(block)
+    if form is None:
+        text = read(block, "text")
+        if not isinstance(text, str):
+            return None
+        return Part("thought" if read(block, "thought") is True else "text", content=text)
+    if form.kind == "thought":
+        return Part("thought")
+    name = read(holder, "name") or read(holder, "tool_name")
+    content = None if form.kind == "call" else read(holder, form.content)
+    if form.content == "response":  # Gemini's is a mapping; ADK puts what is none under this key
+        content = read(content, "result")
+    return Part(form.kind, _id_of(form, holder), name, content)
+
+
+def _form_of(block: Any) -> tuple[_Form | None, Any]:
+    """Return the form of a block, and what has its id and content: itself, or a value in it."""
+    kind = read(block, "type") or read(block, "block_type") or read(block, "part_kind")
+    if isinstance(kind, str):
+        if kind == "retry-prompt" and read(block, "tool_name") is None:
+            return None, block  # it answers no call
+        return _FORM_OF_TYPE.get(kind), block
+    if isinstance(read(block, "text"), str):
+        return None, block
+    names = block if isinstance(block, Mapping) else _FORM_OF_KEY
+    for name in names:
+        form = _FORM_OF_KEY.get(name)
+        if form is not None and (holder := read(block, name)) is not None:
+            return form, holder
+    return None, block
+
+
+def _id_of(form: _Form, holder: Any) -> str | None:
+    id_: str | None = read(holder, form.id) if form.id else read(read(holder, "origin"), "id")
+    return id_
+
+
+def _ids_of(message: Any, kind: Kind) -> list[str | None]:
+    """Return the ids of the blocks of one kind."""
+    found = map(_form_of, _blocks(message))
+    return [_id_of(form, holder) for form, holder in found if form and form.kind == kind]
+
+
+def parts_of(message: Any) -> list[Part]:
+    """Return what the blocks of a message are; empty if its content is a text."""
+    return [part for block in _blocks(message) if (part := part_of(block)) is not None]
+
+
+def _blocks(message: Any) -> Sequence[Any]:
+    content = read(message, "content")
+    if isinstance(content, str):  # nearly always
+        return ()
+    if content is None:
+        content = _content_of(message)
+    if content is not None and not isinstance(content, (list, tuple)):
+        content = read(content, "parts")  # of Gemini, in an event of ADK
+    return content if isinstance(content, (list, tuple)) else ()
 
 
 def blocks_of(message: Any, kind: str) -> Iterator[Any]:
@@ -113,20 +325,88 @@ def calls_of(message: Any) -> list[str | None]:
     if read(message, "role") is None and read(message, "type") == "function_call":
         return [read(message, "call_id")]
     calls = [read(call, "id") for call in read(message, "tool_calls") or ()]
-    used = [read(block, "id") for block in blocks_of(message, "tool_use")]
+    used = _ids_of(message, "call")
     # LangChain's messages list the calls of an Anthropic model in both places.
-    return calls + [call for call in used if call not in calls]
+    return calls + [call for call in used if call not in calls] if calls else used
+
+
+def called_tools(message: Any) -> list[str]:
+    """Return the names of the tools that the message calls, in order."""
+    calls = read(message, "tool_calls") or ()
+    names = [read(call, "name") or read(read(call, "function"), "name") for call in calls]
+    names = names or [part.name for part in parts_of(message) if part.kind == "call"]
+    return [str(name) for name in names]
 
 
 def results_of(message: Any) -> list[str | None]:
     """Return the ids of the calls whose results the message holds; ``None`` for a missing id."""
     role = role_of(message)
-    if role == "tool":
-        found = read(message, "tool_call_id")
-        return [read(message, "call_id") if found is None else found]
-    if role != "user":
+    if role not in ("tool", "user"):
         return []
-    return [read(block, "tool_use_id") for block in blocks_of(message, "tool_result")]
+    if role == "tool":
+        for holder in (message, read(message, "additional_kwargs")):  # LlamaIndex has it in there
+            if (found := read(holder, "tool_call_id")) is not None:
+                return [found]
+        if (found := read(message, "call_id")) is not None:
+            return [found]
+    results = _ids_of(message, "result")
+    # A message of Pydantic AI that asks for another try answers no call.
+    whole = role == "tool" and not results and read(message, "kind") != "request"
+    return [None] if whole else results
+
+
+def with_results(message: Any, text: str) -> Any:
+    """Return a copy whose results say *text* alone; ``None`` if its class does not allow that."""
+    blocks = _blocks(message)
+    if not any(map(_is_result, blocks)):
+        return copy_with(message, content_field(message), text)
+    changed = [_with_result(block, text) if _is_result(block) else block for block in blocks]
+    return None if None in changed else _with_blocks(message, changed)
+
+
+def without_results(message: Any, ids: Iterable[str | None]) -> Any:
+    """Return a copy without results of these calls; ``None`` if its class does not allow that.
+
+    Of two results of one call the later one goes.
+    """
+    gone = list(ids)
+    left = []
+    for block in reversed(_blocks(message)):
+        form, holder = _form_of(block)
+        if form and form.kind == "result" and (id_ := _id_of(form, holder)) in gone:
+            gone.remove(id_)
+        else:
+            left.append(block)
+    return _with_blocks(message, left[::-1])
+
+
+def _is_result(block: Any) -> bool:
+    form, _ = _form_of(block)
+    return form is not None and form.kind == "result"
+
+
+def _with_result(block: Any, text: str) -> Any:
+    form, holder = _form_of(block)
+    assert form is not None
+    said: Any = text
+    if form.content == "response":  # Gemini's is a mapping
+        said = {"result": text}
+    elif holder is not block and form.content == "content":  # Bedrock's is a list
+        said = [{"text": text}]
+    changed = copy_with(holder, form.content, said)
+    if read(holder, "items") is not None and changed is not None:  # the result again, as blocks
+        changed = copy_with(changed, "items", [])
+    if changed is None or holder is block:
+        return changed
+    return copy_with(block, next(name for name in _FORM_OF_KEY if read(block, name)), changed)
+
+
+def _with_blocks(message: Any, blocks: list[Any]) -> Any:
+    name = content_field(message)
+    content = read(message, name)
+    if not isinstance(content, (list, tuple)):  # of Gemini, in an event of ADK
+        blocks = copy_with(content, "parts", blocks)
+    return None if blocks is None else copy_with(message, name, blocks)
 
 
 def is_text_record(message: Any) -> bool:
@@ -231,11 +511,10 @@ def _shorten_content(content: Any, max_characters: int) -> Any:
         return content if same else parts
     if isinstance(content, Mapping):
         changed = {}
-        for name in ("text", "content"):
-            if isinstance(content.get(name), (str, list, tuple)):
-                part = _shorten_content(content[name], max_characters)
-                if part is not content[name]:
-                    changed[name] = part
+        for name in content.keys() & _SHORTENED:
+            part = _shorten_content(content[name], max_characters)
+            if part is not content[name]:
+                changed[name] = part
         return {**content, **changed} if changed else content
     return content
 

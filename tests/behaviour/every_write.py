@@ -284,8 +284,9 @@ CLASSES = (
 
 CONTENTLESS = {
     # Reads.
-    *("count", "count_threads", "diff", "exists", "export_files", "find_runs", "get"),
-    *("get_batch", "get_embedding", "get_global", "get_item", "get_items", "get_metadata"),
+    *("count", "count_threads", "diff", "exists", "export_files", "find", "find_runs", "get"),
+    *("get_batch", "get_embedding", "get_embeddings", "get_global", "get_item", "get_items"),
+    *("get_metadata",),
     *("get_storage_stats", "get_user_memory", "get_writes", "history", "items", "keys"),
     *("last_written", "list", "list_checkpoints", "list_items", "list_keys", "list_logs"),
     *("list_conversations", "search_data"),
@@ -294,6 +295,7 @@ CONTENTLESS = {
         "hold",
         "read_columns",
         "read_columns_beside",
+        "read_threads",
         "list_threads",
         "list_with_metadata",
         "load",
@@ -306,10 +308,12 @@ CONTENTLESS = {
     *("text", "to_text", "version", "active_tool_exchange", "list_user_memory", "explain"),
     # Removals, and copies of rows inside the database.
     *("abort_tool_exchange", "clear", "clear_namespace", "copy_thread", "delete"),
-    *("delete_batch", "delete_checkpoints", "delete_memory", "forget", "fork"),
+    *("delete_batch", "delete_checkpoints", "delete_matching", "delete_memory", "forget", "fork"),
     *("pop", "prune", "purge_messages", "remove", "sweep", "vacuum"),
     # Lifetimes; nothing at all; an extractor of the caller's.
     *("refresh", "close", "drain", "extract", "on_session_start"),
+    # What it calls writes, with methods that are among them.
+    "change_matching",
 }
 
 

@@ -69,6 +69,12 @@ def _holds(operator: str, found: Any, operand: Any) -> bool:
             return not any(equal(found, one) for one in operand)
         case "$exists":
             return (found is not MISSING) is operand
+        case "$contains" if isinstance(found, str):
+            return isinstance(operand, str) and found.count(operand) > 0
+        case "$contains":
+            return isinstance(found, list) and any(equal(one, operand) for one in found)
+        case "$icontains":
+            return isinstance(found, str) and found.lower().count(operand.lower()) > 0
     kind = _kind(found)
     if kind != _kind(operand) or kind not in ("number", "text"):
         return False

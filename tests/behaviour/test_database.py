@@ -11,6 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -386,6 +387,14 @@ async def test_for_tenant_shares_the_engine_and_its_transactions(db: Database) -
 
 
 # --- health and close ----------------------------------------------------------------------------
+
+
+async def test_the_time_is_aware_and_goes_on(db: Database) -> None:
+    before, after = await db.now(), await db.now()
+
+    assert before.tzinfo is UTC
+    assert before <= after
+    assert abs(after - datetime.now(UTC)) < timedelta(seconds=20)
 
 
 async def test_health_tells_what_an_operator_asks(db: Database) -> None:

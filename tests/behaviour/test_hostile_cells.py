@@ -123,6 +123,7 @@ READS: dict[str, Callable[[Database], Any]] = {
     "reading": lambda db: ThreadLog(db).read("t"),
     "version": lambda db: ThreadLog(db).version("t"),
     "last written": lambda db: ThreadLog(db).last_written(["t"]),
+    "several threads": lambda db: ThreadLog(db).read_threads(["t", "neighbour"]),
 }
 
 ITEM_READS: dict[str, Callable[[Database], Any]] = {

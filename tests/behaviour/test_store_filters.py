@@ -71,11 +71,14 @@ class Dice(Random):
         return {name: self.plain() for name in self.sample(NAMES, self.randrange(5))}
 
     def condition(self) -> Any:
-        match self.randrange(8):
+        match self.randrange(9):
             case 0 | 1:
                 return self.plain()
             case 2:
                 return {"$exists": self.random() < 0.5}
+            case 5:
+                operand = self.choice(["a", "A", "", "1"])
+                return {self.choice(["$contains", "$icontains"]): operand}
             case 3:
                 operator = self.choice(["$in", "$nin"])
                 return {operator: [self.plain() for _ in range(self.randrange(5))]}
@@ -168,6 +171,10 @@ KEPT: list[tuple[dict[str, Any], list[str]]] = [
     ({"none": {"$exists": True}}, ["kale"]),
     ({"tags": ["red"]}, ["apple"]),
     ({"tags": "red"}, []),
+    ({"tags": {"$contains": "red"}}, ["apple"]),
+    ({"tags": {"$contains": "re"}}, []),
+    ({"kind": {"$contains": "ui"}}, ["apple", "pear"]),
+    ({"kind": {"$icontains": "FRU"}}, ["apple", "pear"]),
     ({"deep": {"x": 5.0}}, ["pear"]),
     ({"/deep/x": 5}, ["pear"]),
     ({"/deep/x": {"$exists": True}}, ["pear"]),

@@ -304,3 +304,29 @@ def test_an_item_goes_through_a_dict_and_comes_back() -> None:
     assert StoreItem.from_dict(short) == StoreItem(
         NS, "k", {"a": [1]}, {}, now, now + timedelta(1), 1, None
     )
+
+
+async def test_an_item_may_have_been_written_at_another_time_and_is_listed_by_it(
+    store: Store,
+) -> None:
+    noon = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=timezone(timedelta(hours=2)))
+    await store.put(NS, "now", 0)
+    await store.put(NS, "older", 1, updated_at=noon)
+    await store.put(NS, "newer", 2, updated_at=noon + timedelta(microseconds=1))
+
+    older = await store.get_item(NS, "older")
+    assert older is not None
+    assert (older.created_at, older.updated_at, older.version) == (noon, noon, 1)
+    assert [one.key for one in await store.list_items(NS)] == ["now", "newer", "older"]
+
+    later = noon + timedelta(seconds=1)
+    await store.put(NS, "older", 3, updated_at=later, expected_version=older, ttl=60)
+    again = await store.get_item(NS, "older")
+    assert again is not None
+    assert (again.created_at, again.updated_at, again.version) == (noon, later, 2)
+    assert again.expires_at is not None
+    assert again.expires_at > datetime.now(UTC)
+    assert [one.key for one in await store.list_items(NS)] == ["now", "older", "newer"]
+    with pytest.raises(ValueError, match="no time zone"):
+        await store.put(NS, "naive", 1, updated_at=datetime(2026, 1, 1))
+    assert not await store.exists(NS, "naive")

@@ -59,12 +59,6 @@ async def test_entries_come_back_in_order_equal_and_of_the_same_types(log: Threa
     assert [entry.position for entry in found] == positions
 
 
-async def test_a_value_that_is_a_list_goes_into_a_list(log: ThreadLog) -> None:
-    await log.append("t", [[1, 2]])
-
-    assert values(await log.tail("t")) == [[1, 2]]
-
-
 async def test_nothing_is_appended_by_an_empty_list(log: ThreadLog) -> None:
     assert await log.append("t", []) == []
     assert await log.version("t") == 0
@@ -118,6 +112,31 @@ async def test_an_entry_whose_key_is_there_is_not_appended_again(log: ThreadLog)
         ("kc", "c"),
         (None, "d"),
     ]
+
+
+async def test_an_append_of_new_keys_is_refused_if_one_of_them_is_known(log: ThreadLog) -> None:
+    assert await log.append("t", ["a", "b"], keys=["ka", "kb"], new_keys=True) == [1, 2]
+    version = await log.version("t")
+    for keys in (["kc", "kb"], ["kc", "kc"], [None, "ka"]):
+        with pytest.raises(Conflict, match="key"):
+            await log.append("t", ["c", "d"], keys=keys, new_keys=True)
+    assert [entry.value for entry in await log.range("t")] == ["a", "b"]
+    assert await log.version("t") == version
+    assert await log.append("t", ["c", "d"], keys=["kc", None], new_keys=True) == [3, 4]
+
+
+async def test_of_appends_of_one_new_key_at_once_one_is_stored(
+    db: Database, reopen: Callable[[], Database], lasting: None
+) -> None:
+    async with reopen() as other:
+        logs = [ThreadLog(db), ThreadLog(other)]
+        done = await asyncio.gather(
+            *(logs[n % 2].append("t", n, keys="k", new_keys=True) for n in range(8)),
+            return_exceptions=True,
+        )
+        (entry,) = await logs[0].range("t")
+    assert [type(one) for one in done if one != [entry.position]] == [Conflict] * 7
+    assert done[entry.value] == [entry.position]
 
 
 async def test_an_append_of_what_is_there_changes_nothing(log: ThreadLog) -> None:
@@ -215,16 +234,6 @@ async def test_pop_takes_the_newest_and_its_position_is_not_given_out_again(log:
     assert (popped.position, popped.value) == (2, "b")
     assert await log.append("t", "c") == [3]
     assert values(await log.tail("t")) == ["a", "c"]
-
-
-async def test_every_entry_is_popped_exactly_once(log: ThreadLog) -> None:
-    await log.append("t", list(range(30)))
-
-    popped = await asyncio.gather(*(log.pop("t") for _ in range(40)))
-
-    found = [entry.value for entry in popped if entry is not None]
-    assert sorted(found) == list(range(30))
-    assert popped.count(None) == 10
 
 
 async def test_appends_at_once_lose_nothing_and_stay_together(log: ThreadLog) -> None:
@@ -534,9 +543,67 @@ async def test_what_does_not_match_its_checksum_is_named_and_not_popped(
     for read in (log.tail, log.range, log.read, log.pop):
         with pytest.raises(Corrupt, match="entry 2 of thread 'damaged'"):
             await read("damaged")
+    with pytest.raises(Corrupt, match="entry 2 of thread 'damaged'"):
+        await log.read_threads(["damaged"])
 
     assert await log.count("damaged") == 2
     assert values(await log.range("damaged", before=2)) == ["a"]
+
+
+async def test_an_append_of_new_keys_is_one_round_trip_and_one_of_known_keys_adds_nothing(
+    log: ThreadLog, db: Database
+) -> None:
+    seen: list[Event] = []
+    unsubscribe = subscribe(seen.append)
+    assert await log.append("t", ["a", "b"], keys=["ka", "kb"]) == [1, 2]
+    assert await log.append("t", ["c", None], keys=["kc", None]) == [3, 4]
+    unsubscribe()
+    appended = [event.round_trips for event in seen if event.name == "thread.append"]
+    if db.dialect.single_statement_save:
+        assert appended == [1, 1]
+
+    assert await log.append("t", ["B", "d", "D"], keys=["kb", "kd", "kd"]) == [2, 5, 5]
+    assert values(await log.tail("t")) == ["a", "b", "c", None, "d"]
+    version = await log.version("t")
+    with pytest.raises(Conflict):
+        await log.append("t", ["e"], keys=["ke"], expected_version=version - 1)
+    assert await log.append("t", ["A"], keys=["ka"], expected_version=version) == [1]
+    assert values(await log.tail("t")) == ["a", "b", "c", None, "d"]
+
+    async with db.transaction() as tx:  # which a known key does not end
+        assert await log.append("t", ["A", "e"], keys=["ka", "ke"], connection=tx) == [1, 6]
+        assert await log.append("t", "f", connection=tx) == [7]
+    assert values(await log.tail("t", 2)) == ["e", "f"]
+
+
+async def test_an_entry_is_found_by_its_key_in_one_thread_or_in_all(
+    log: ThreadLog, db: Database
+) -> None:
+    other = ThreadLog(db, namespace=("other",))
+    key = "café\ud800\x00"
+    await log.append("b", ["x", {"n": 1}], keys=[None, key])
+    await log.append("a", [{"n": 2}], keys=key)
+    await other.append("c", [{"n": 3}], keys=key)
+    await log.append("expired", [{"n": 4}], keys=key, ttl=0.01)
+    await asyncio.sleep(0.02)
+    await log.append("gone", [{"n": 5}], keys=key)
+    await log.delete("gone")
+
+    found = await log.find(key)
+
+    assert list(found) == ["a", "b"]
+    assert found["b"] == (await log.tail("b", 1))[0]
+    assert (found["b"].key, found["b"].position) == (key, 2)
+    assert await log.find(key, thread_id="a") == {"a": found["a"]}
+    for thread_id in ("c", "expired", "gone", "none"):
+        assert await log.find(key, thread_id=thread_id) == {}
+    assert await log.find("x") == {}
+    assert await ThreadLog(db.for_tenant("another")).find(key) == {}
+    async with db.transaction() as tx:
+        await log.append("d", [0], keys="new", connection=tx)
+        assert list(await log.find("new", connection=tx)) == ["d"]
+    with pytest.raises(TooLarge):
+        await log.find("k" * 129)
 
 
 async def test_an_append_without_keys_is_as_few_round_trips_as_can_be(
@@ -621,6 +688,34 @@ async def test_when_threads_were_last_written_is_told_of_those_with_entries(
     await log.append("first", 2)
     assert (await log.last_written(["first"]))["first"] > before
     assert await log.last_written([]) == {}
+
+
+async def test_several_threads_are_read_at_once_in_the_order_asked_for(
+    db: Database, log: ThreadLog
+) -> None:
+    awkward = "a\x00 🌍"
+    await log.append("first", [1, {"a": [2]}], keys=["one", None])
+    await log.append(awkward, "x")
+    await log.append("emptied", 1)
+    await log.clear("emptied")
+    await log.append("expired", 1, ttl=0.001)
+    await asyncio.sleep(0.01)
+    await ThreadLog(db, namespace=("other",)).append("elsewhere", 1)
+
+    found = await log.read_threads([awkward, "expired", "elsewhere", "emptied", "first", "first"])
+
+    assert list(found) == [awkward, "first"]
+    assert found["first"] == await log.range("first")
+    assert found[awkward] == await log.range(awkward)
+    newest = await log.read_threads(["first", "emptied", awkward], newest=True)
+    assert newest == {"first": found["first"][1:], awkward: found[awkward]}
+    assert await log.read_threads([]) == {}
+    many = [f"t{at}" for at in range(700)]
+    for thread_id in many:
+        await log.append(thread_id, thread_id)
+    assert await log.read_threads(many) == {one: await log.range(one) for one in many}
+    with pytest.raises(TypeError, match="takes a list"):
+        await log.read_threads("first")
 
 
 @pytest.mark.parametrize("page_size", [1, 3, 10])

@@ -114,3 +114,10 @@ def test_any_repaired_history_is_valid(messages: list[Any]) -> None:
 
 def test_a_message_without_calls_has_none() -> None:
     assert calls_of(Message.user("hi")) == results_of(Message.user("hi")) == []
+
+
+@pytest.mark.parametrize("field", ["content", "contents", "output"])
+def test_the_text_of_a_message_is_found_in_any_field_that_frameworks_use(field: str) -> None:
+    message = {"role": "user", field: [{"type": "text", "text": "Hello"}, {"text": "Ada"}]}
+    assert text_of(message) == "Hello\nAda"
+    assert text_of({"role": "user"}) == ""

@@ -1039,6 +1039,10 @@ WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 AND checkpoints.created_at = :p_created_at
 
+-- database.clock.read_clock()
+SELECT SYS_EXTRACT_UTC(SYSTIMESTAMP) AS now
+FROM DUAL
+
 -- database.key_registry.delete_key()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
@@ -2723,6 +2727,33 @@ AND deltas.kind IN ('entry')
 AND deltas.seq >= :p_low
 AND deltas.seq <= :p_high
 
+-- log.entries.find_entries_of_key(scope=log)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+WHERE deltas.log_id = :k_log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND deltas.kind IN ('entry')
+AND deltas.entry_key = :p_key
+ORDER BY threads.thread_id
+
+-- log.entries.find_entries_of_key(scope=namespace)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND deltas.kind IN ('entry')
+AND deltas.entry_key = :p_key
+ORDER BY threads.thread_id
+
 -- log.entries.mark_entries_changed()
 UPDATE threads
 SET version=(threads.version + :version_1), epoch=(threads.epoch + :epoch_1), updated_at=:p_now,
@@ -2833,6 +2864,47 @@ AND (EXISTS (
       OR threads.expires_at > :p_now)))
 ORDER BY deltas.seq DESC
 FETCH FIRST :p_limit ROWS ONLY
+
+-- log.entries.read_entries_of_threads(newest=False)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT each_.thread_id
+    FROM JSON_TABLE(:p_thread_ids, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY threads.thread_id, deltas.seq
+
+-- log.entries.read_entries_of_threads(newest=True)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq = (
+  SELECT max(each_entry.seq) AS max_1
+  FROM deltas each_entry
+  WHERE each_entry.log_id = threads.log_id
+  AND each_entry.kind IN ('entry'))
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT each_.thread_id
+    FROM JSON_TABLE(:p_thread_ids, '$[*]' COLUMNS (thread_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY threads.thread_id, deltas.seq
 
 -- log.entries.read_version()
 SELECT threads.version
@@ -6957,6 +7029,21 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 FOR UPDATE
 
+-- store.write.lock_items()
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.namespace, store_items.key
+FOR UPDATE
+
 -- store.write.put_item(expected=version)
 UPDATE store_items
 SET meta=:p_meta, version=CASE
@@ -7010,6 +7097,7 @@ SET created_at=coalesce(:p_created_at, store_items.created_at), updated_at=coale
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
+AND store_items.updated_at = :p_written_at
 
 -- store.write.update_item(expected=any)
 UPDATE store_items

@@ -1192,6 +1192,9 @@ WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
 AND checkpoints.created_at = $3::TIMESTAMP WITH TIME ZONE
 
+-- database.clock.read_clock()
+SELECT CURRENT_TIMESTAMP AS now
+
 -- database.key_registry.delete_key()
 DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
@@ -5353,6 +5356,33 @@ AND deltas.kind IN ('entry')
 AND deltas.seq >= $2::BIGINT
 AND deltas.seq <= $3::BIGINT
 
+-- log.entries.find_entries_of_key(scope=log)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+WHERE deltas.log_id = $1::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND deltas.kind IN ('entry')
+AND deltas.entry_key = $3::VARCHAR
+ORDER BY threads.thread_id
+
+-- log.entries.find_entries_of_key(scope=namespace)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND deltas.kind IN ('entry')
+AND deltas.entry_key = $4::VARCHAR
+ORDER BY threads.thread_id
+
 -- log.entries.mark_entries_changed()
 UPDATE threads
 SET version=(threads.version + $1::BIGINT), epoch=(threads.epoch + $2::BIGINT),
@@ -5463,6 +5493,47 @@ AND (EXISTS (
       OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)))
 ORDER BY deltas.seq DESC
 LIMIT $5
+
+-- log.entries.read_entries_of_threads(newest=False)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, deltas.seq
+
+-- log.entries.read_entries_of_threads(newest=True)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq = (
+  SELECT max(each_entry.seq) AS max_1
+  FROM deltas AS each_entry
+  WHERE each_entry.log_id = threads.log_id
+  AND each_entry.kind IN ('entry'))
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
+AND threads.thread_id IN (
+  SELECT listed.thread_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS thread_id
+    FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.thread_id, deltas.seq
 
 -- log.entries.read_version()
 SELECT threads.version
@@ -11191,6 +11262,20 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
 RETURNING store_items.version
 
+-- store.write.lock_items()
+SELECT store_items.namespace, store_items.key
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS namespace, (each.value ->> 1) COLLATE "C" AS key
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.namespace, store_items.key
+FOR UPDATE OF store_items
+
 -- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)
@@ -11405,7 +11490,7 @@ gone AS (DELETE FROM embeddings
 SELECT item.version
 FROM item
 
--- store.write.put_items()
+-- store.write.put_items(expected=any)
 WITH i_rows AS (
   SELECT i_given.namespace AS namespace, i_given.key AS key, CAST(i_given.meta AS JSONB) AS meta,
     i_given.checksum AS checksum, i_given.search_text AS search_text,
@@ -11435,6 +11520,38 @@ ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = exc
   lifetime = excluded.lifetime, value = excluded.value
 RETURNING store_items.namespace, store_items.key, store_items.version
 
+-- store.write.put_items(expected=none)
+WITH i_rows AS (
+  SELECT i_given.namespace AS namespace, i_given.key AS key, CAST(i_given.meta AS JSONB) AS meta,
+    i_given.checksum AS checksum, i_given.search_text AS search_text,
+    i_given.field_terms AS field_terms, i_given.expires_at AS expires_at,
+    i_given.lifetime AS lifetime, i_given.value AS value
+  FROM unnest($4::TEXT[], $5::TEXT[], $6::TEXT[], $7::BIGINT[], $8::TEXT[], $9::TEXT[],
+      $10::TIMESTAMP WITH TIME ZONE[], $11::BIGINT[], $12::BYTEA[]) AS i_given(namespace, key, meta,
+      checksum, search_text, field_terms, expires_at, lifetime, value))
+INSERT INTO store_items (tenant, namespace, key, meta, codec, checksum, search_text, field_terms,
+    updated_at, expires_at, lifetime, value, version, created_at)
+SELECT $1::VARCHAR AS tenant, i_rows.namespace AS namespace, i_rows.key AS key,
+  i_rows.meta AS meta, $2::VARCHAR AS codec, i_rows.checksum AS checksum,
+  i_rows.search_text AS search_text, i_rows.field_terms AS field_terms,
+  $3::TIMESTAMP WITH TIME ZONE AS updated_at, i_rows.expires_at AS expires_at,
+  i_rows.lifetime AS lifetime, i_rows.value AS value, 1 AS version,
+  $3::TIMESTAMP WITH TIME ZONE AS created_at
+FROM i_rows
+ON CONFLICT (tenant, namespace, key)
+DO UPDATE SET meta = excluded.meta, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.version + $14::BIGINT
+ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+  search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE) THEN store_items.created_at
+ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+  lifetime = excluded.lifetime, value = excluded.value
+WHERE NOT (store_items.expires_at IS NULL
+  OR store_items.expires_at > $13::TIMESTAMP WITH TIME ZONE)
+RETURNING store_items.namespace, store_items.key, store_items.version
+
 -- store.write.put_vector(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, $6::INTEGER, $7::INTEGER,
@@ -11457,3 +11574,4 @@ SET created_at=coalesce($1::TIMESTAMP WITH TIME ZONE, store_items.created_at),
 WHERE store_items.tenant = $4::VARCHAR
 AND store_items.namespace = $5::VARCHAR
 AND store_items.key = $6::VARCHAR
+AND store_items.updated_at = $7::TIMESTAMP WITH TIME ZONE

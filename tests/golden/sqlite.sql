@@ -3210,6 +3210,33 @@ AND deltas.kind IN ('entry')
 AND deltas.seq >= ?
 AND deltas.seq <= ?
 
+-- log.entries.find_entries_of_key(scope=log)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+WHERE deltas.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND deltas.kind IN ('entry')
+AND deltas.entry_key = ?
+ORDER BY threads.thread_id
+
+-- log.entries.find_entries_of_key(scope=namespace)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND deltas.kind IN ('entry')
+AND deltas.entry_key = ?
+ORDER BY threads.thread_id
+
 -- log.entries.mark_entries_changed()
 UPDATE threads
 SET version=(threads.version + ?), epoch=(threads.epoch + ?), updated_at=?, active_at=?
@@ -3323,6 +3350,53 @@ AND (EXISTS (
 ORDER BY deltas.seq DESC
 LIMIT ?
 OFFSET ?
+
+-- log.entries.read_entries_of_threads(newest=False)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.thread_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.thread_id AS thread_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS thread_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.thread_id
+  FROM listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY threads.thread_id, deltas.seq
+
+-- log.entries.read_entries_of_threads(newest=True)
+SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id
+AND deltas.kind IN ('entry')
+AND deltas.seq = (
+  SELECT max(each_entry.seq) AS max_1
+  FROM deltas AS each_entry
+  WHERE each_entry.log_id = threads.log_id
+  AND each_entry.kind IN ('entry'))
+WHERE threads.tenant = ?
+AND threads.namespace = ?
+AND threads.thread_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.thread_id AS thread_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS thread_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.thread_id
+  FROM listed)
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY threads.thread_id, deltas.seq
 
 -- log.entries.read_version()
 SELECT threads.version
@@ -8452,6 +8526,22 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 RETURNING version
 
+-- store.write.lock_items()
+UPDATE store_items
+SET version=store_items.version
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+RETURNING namespace, "key"
+
 -- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
     field_terms, created_at, updated_at, expires_at, lifetime, value)
@@ -8517,7 +8607,7 @@ AND store_items.version = ?
 AND store_items.created_at = ?
 RETURNING version
 
--- store.write.put_items()
+-- store.write.put_items(expected=any)
 INSERT INTO store_items (tenant, namespace, "key", meta, codec, checksum, search_text, field_terms,
     updated_at, expires_at, lifetime, value, version, created_at)
 SELECT ? AS tenant, i_given.namespace AS namespace, i_given."key" AS "key", i_given.meta AS meta,
@@ -8544,6 +8634,35 @@ ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = exc
   lifetime = excluded.lifetime, value = excluded.value
 RETURNING namespace, "key", version
 
+-- store.write.put_items(expected=none)
+INSERT INTO store_items (tenant, namespace, "key", meta, codec, checksum, search_text, field_terms,
+    updated_at, expires_at, lifetime, value, version, created_at)
+SELECT ? AS tenant, i_given.namespace AS namespace, i_given."key" AS "key", i_given.meta AS meta,
+  ? AS codec, i_given.checksum AS checksum, i_given.search_text AS search_text,
+  i_given.field_terms AS field_terms, ? AS updated_at, i_given.expires_at AS expires_at,
+  i_given.lifetime AS lifetime, i_given.value AS value, 1 AS version, ? AS created_at
+FROM (
+  SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key,
+    json_extract(each.value, '$[2]') AS meta, json_extract(each.value, '$[3]') AS checksum,
+    json_extract(each.value, '$[4]') AS search_text, json_extract(each.value, '$[5]') AS field_terms,
+    json_extract(each.value, '$[6]') AS expires_at, json_extract(each.value, '$[7]') AS lifetime,
+    substr(?, json_extract(each.value, '$[8][0]'), json_extract(each.value, '$[8][1]')) AS value
+  FROM json_each(?) AS each) AS i_given
+WHERE 1
+ON CONFLICT (tenant, namespace, "key")
+DO UPDATE SET meta = excluded.meta, version = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.version + ?
+ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
+  search_text = excluded.search_text, field_terms = excluded.field_terms, created_at = CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?) THEN store_items.created_at
+ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+  lifetime = excluded.lifetime, value = excluded.value
+WHERE NOT (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+RETURNING namespace, "key", version
+
 -- store.write.put_vector(native=True)
 INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change, vector)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -8557,3 +8676,4 @@ SET created_at=coalesce(?, store_items.created_at), updated_at=coalesce(?, store
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
+AND store_items.updated_at = ?

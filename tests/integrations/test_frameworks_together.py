@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
-from langgraph.checkpoint.base import empty_checkpoint
-from llm_agents_from_scratch.data_structures import Episode, Task, TaskResult
-from locus.core.messages import Message
-from locus.core.state import AgentState
+from subjects import INSTALLED
 
 from memalchemy import Checkpointer, Conversation, Database, EpisodeStore, KeyValue, Store
-from memalchemy.integrations import langgraph, lazybridge, locus, openai_agents
-from memalchemy.integrations.lauren_ai import MemalchemyConversationStore
-from memalchemy.integrations.llm_agents_from_scratch import MemalchemyMemoryStore
-from memalchemy.memory.episodes import Episode as NativeEpisode
+from memalchemy.conformance import Subject
+from memalchemy.memory.episodes import Episode
 
 ID = "ada"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -62,9 +56,7 @@ def _native(db: Database) -> dict[str, Kept]:
             talk.delete,
         ),
         "episodes": Kept(
-            lambda name: tasks.write(
-                NativeEpisode(id_=ID, task=name, result="", completed_at=NOON)
-            ),
+            lambda name: tasks.write(Episode(id_=ID, task=name, result="", completed_at=NOON)),
             lambda: _of(tasks.get(ID), lambda episode: episode.task),
             lambda: tasks.delete(ID),
         ),
@@ -72,75 +64,20 @@ def _native(db: Database) -> dict[str, Kept]:
 
 
 def _adapted(db: Database) -> dict[str, Kept]:
-    saver, items = langgraph.MemalchemySaver(db), langgraph.MemalchemyStore(db)
-    session = openai_agents.MemalchemySession(ID, db)
-    states, memories = locus.MemalchemyCheckpointer(db), locus.MemalchemyStore(db)
-    board, talks = lazybridge.MemalchemyStore(db), MemalchemyConversationStore(db)
-    episodes = MemalchemyMemoryStore(db)
-    config: Any = {"configurable": {"thread_id": ID, "checkpoint_ns": ""}}
-    task = Task(id_=ID, instruction="")
-
-    async def save(name: str) -> None:
-        checkpoint = empty_checkpoint()
-        version = saver.get_next_version(None, None)
-        checkpoint["channel_values"] = {"name": name}
-        checkpoint["channel_versions"] = {"name": version}
-        await saver.aput(config, checkpoint, {}, {"name": version})
-
     return {
-        "LangGraph's saver": Kept(
-            save,
-            lambda: _of(
-                saver.aget_tuple(config), lambda found: found.checkpoint["channel_values"]["name"]
-            ),
-            lambda: saver.adelete_thread(ID),
-        ),
-        "LangGraph's store": Kept(
-            lambda name: items.aput((ID,), ID, {"name": name}),
-            lambda: _of(items.aget((ID,), ID), lambda item: item.value["name"]),
-            lambda: items.adelete((ID,), ID),
-        ),
-        "a session of OpenAI's": Kept(
-            lambda name: session.add_items([{"role": "user", "content": name}]),
-            lambda: _of(session.get_items(), lambda found: found[0]["content"]),
-            session.clear_session,
-        ),
-        "locus' checkpointer": Kept(
-            lambda name: states.save(
-                state=AgentState(messages=(Message.user(name),)), thread_id=ID, checkpoint_id="1"
-            ),
-            lambda: _of(states.load(thread_id=ID), lambda state: state.messages[0].content),
-            lambda: states.delete(thread_id=ID),
-        ),
-        "locus' store": Kept(
-            lambda name: memories.put((ID,), ID, name),
-            lambda: memories.get((ID,), ID),
-            lambda: memories.delete((ID,), ID),
-        ),
-        "LazyBridge's store": Kept(
-            lambda name: asyncio.to_thread(board.write, ID, name),
-            lambda: asyncio.to_thread(board.read, ID),
-            lambda: asyncio.to_thread(board.delete, ID),
-        ),
-        "lauren-ai's conversations": Kept(
-            lambda name: talks.save(ID, [{"role": "user", "content": name}]),
-            lambda: _of(talks.load(ID), lambda found: found["messages"][0]["content"]),
-            lambda: talks.delete(ID),
-        ),
-        "llm-agents' memories": Kept(
-            lambda name: episodes.write(
-                Episode(
-                    id_=ID,
-                    task=task,
-                    rollout=name,
-                    result=TaskResult(task_id=ID, content=""),
-                    completed_at=NOON,
-                )
-            ),
-            lambda: _of(episodes.get(ID), lambda episode: episode.rollout),
-            lambda: episodes.delete(ID),
-        ),
+        name: _kept(subject, db)
+        for module in INSTALLED.values()
+        for name, subject in module.SUBJECTS.items()
     }
+
+
+def _kept(subject: Subject[Any], db: Database) -> Kept:
+    adapter = subject.open(db)
+    return Kept(
+        lambda name: subject.write(adapter, ID, name),
+        lambda: _of(subject.read(adapter, ID), lambda texts: texts[0]),
+        lambda: subject.delete(adapter, ID),
+    )
 
 
 @pytest.mark.parametrize("backwards", [False, True])

@@ -112,6 +112,16 @@ class Opinion:
     text: str
 
 
+@dataclass
+class Verdict:
+    by: Any
+
+
+@dataclass
+class Written:
+    number: int
+
+
 class State(MessagesState):
     steps: Annotated[list[str], operator.add]
     opinion: Any
@@ -473,10 +483,49 @@ async def test_the_command_imports_and_prints_a_summary(place: Place, tmp_path: 
     assert done.exit_code == 0, done.output
     assert "2 threads" in done.stdout
     assert "33 items: 32 new, 0 unchanged, 1 expired and left" in done.stdout
+    assert f"{Opinion.__module__}.Opinion. They come back as dicts, unless" in done.stderr
+    assert f"allowed_msgpack_modules=[({Opinion.__module__!r}, 'Opinion')]" in done.stderr
     again = json.loads((await run(*command, "--from", place.url, "--json")).stdout)
     assert again["new_checkpoints"] == again["new_items"] == 0
     assert again["unchanged_checkpoints"] == json.loads(looked.stdout)["new_checkpoints"] > 15
     assert (again["dry_run"], json.loads(looked.stdout)["dry_run"]) == (False, True)
+
+
+async def test_classes_that_come_back_as_dicts_are_named_with_what_allows_them(
+    ran: Place, db: Database
+) -> None:
+    report = await import_langgraph(ran.url, db, dry_run=True)
+    assert report.classes == [(Opinion.__module__, "Opinion")]
+    await import_langgraph(ran.url, db)
+
+    async def opinion(saver: MemalchemySaver) -> Any:
+        found = await saver.aget_tuple(thread("talk"))
+        assert found is not None
+        return found.checkpoint["channel_values"]["opinion"]
+
+    assert isinstance(await opinion(MemalchemySaver(db)), dict)
+    allowed: dict[str, Any] = eval(
+        f"dict({report.allow_list()})", {"JsonPlusSerializer": JsonPlusSerializer}
+    )
+    assert type(await opinion(MemalchemySaver(db, **allowed))) is Opinion
+
+
+async def test_objects_within_objects_and_in_writes_are_named_too(
+    place: Place, db: Database
+) -> None:
+    config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    async with place.saver() as saver:
+        await saver.setup()
+        checkpoint = empty_checkpoint()
+        checkpoint["channel_values"] = {"a": Opinion(Verdict(uuid4()))}  # type: ignore[arg-type]
+        checkpoint["channel_versions"] = {"a": saver.get_next_version(None, None)}
+        config = await saver.aput(config, checkpoint, {}, checkpoint["channel_versions"])
+        await saver.aput_writes(config, [("b", [Written(1)])], "task")
+
+    report = await import_langgraph(place.url, db)
+
+    here = Opinion.__module__
+    assert report.classes == [(here, "Opinion"), (here, "Verdict"), (here, "Written")]
 
 
 async def test_the_command_is_refused_where_it_makes_no_sense(tmp_path: Path) -> None:

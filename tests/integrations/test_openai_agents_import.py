@@ -115,9 +115,27 @@ async def test_a_different_session_is_a_conflict_skipped_or_replaced(
         await imported(file, db, on_conflict="maybe")
 
 
-async def test_items_that_were_added_here_since_are_a_conflict(file: Path, db: Database) -> None:
+@pytest.mark.parametrize("on_conflict", ["error", "replace"])
+async def test_items_that_were_added_here_since_stay_and_are_no_conflict(
+    file: Path, db: Database, on_conflict: Any
+) -> None:
     await imported(file, db)
     await MemalchemySession("a", db).add_items([said("user", "here")])
+
+    assert (await imported(file, db, on_conflict=on_conflict))[0].status == "unchanged"
+    assert texts(await MemalchemySession("a", db).get_items())[-1] == "here"
+
+
+async def test_a_session_that_went_on_here_and_there_is_a_conflict(
+    file: Path, db: Database
+) -> None:
+    await imported(file, db)
+    await MemalchemySession("a", db).add_items([said("user", "here")])
+    with sqlite3.connect(file) as theirs:
+        theirs.execute(
+            "INSERT INTO agent_messages (session_id, message_data) VALUES ('a', ?)",
+            [json.dumps(said("user", "there"))],
+        )
 
     assert (await imported(file, db))[0].status == "conflict"
     assert texts(await MemalchemySession("a", db).get_items())[-1] == "here"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import inspect
 import pkgutil
 
 import lauren_ai
+import pytest
+import strands.storage as strands_storage
+from a2a.server.cluster.version import TaskVersion
+from agent_framework import register_checkpoint_type
+from agent_framework._workflows import _checkpoint_encoding
 from agents.extensions.memory import SQLAlchemySession
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from lauren_ai._agents import AGENT_META
@@ -14,22 +20,60 @@ from lauren_ai._memory import MemoryResult
 from lauren_ai._transport import ContentBlock, RedactedThinkingBlock, ThinkingBlock
 from llm_agents_from_scratch.base.memory_store import BaseMemoryStore
 from locus.agent.runtime_loop import ITERATION_CHECKPOINTS_KEY
+from strands._async import is_run_async_bridge, run_async
+from subjects import FRAMEWORKS, INSTALLED
 
 from memalchemy import integrations
+from memalchemy.integrations.agent_framework._objects import key_of
 from memalchemy.integrations.locus.checkpointer import SUPERSEDED_SAVES
 from memalchemy.integrations.openai_agents import MemalchemySession
+from memalchemy.integrations.strands import MemalchemyStorage
 from private_names import private_overrides
 
+MISSING = {*FRAMEWORKS} - {*INSTALLED}
+"""Frameworks that need an environment of their own."""
 HOOKS = {("MemalchemyMemoryStore", "_read_recent"), ("MemalchemyMemoryStore", "_search")}
 """What `BaseMemoryStore` asks of its subclasses."""
 
 
 def test_adapters_replace_no_private_method_but_those_that_a_framework_asks_for() -> None:
     found = pkgutil.walk_packages(integrations.__path__, f"{integrations.__name__}.")
-    modules = [importlib.import_module(one.name) for one in found]
+    names = [one.name for one in found if one.name.split(".")[2] not in MISSING]
+    modules = [importlib.import_module(name) for name in names]
 
     assert {found for module in modules for found in private_overrides(module)} == HOOKS
     assert {name for _, name in HOOKS} <= BaseMemoryStore.__abstractmethods__
+
+
+def test_a2as_versions_hold_a_number() -> None:
+    assert TaskVersion(3)._value == 3
+    assert not hasattr(TaskVersion(3), "value"), "use it"
+
+
+def test_the_agent_frameworks_registered_classes_are_named_by_module_and_qualname(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_checkpoint_encoding, "_REGISTERED_CHECKPOINT_TYPE_KEYS", keys := set())
+    register_checkpoint_type(TaskVersion)
+
+    assert keys == {key_of(TaskVersion)}
+
+
+async def test_strands_marks_the_views_of_its_storages_and_normalises_keys() -> None:
+    view = strands_storage.InMemoryStorage().namespace("a")
+    ours = MemalchemyStorage().namespace("a")
+
+    assert view._namespaced is ours._namespaced is strands_storage.storage._NAMESPACED
+    assert strands_storage.storage._normalize_key("/a//b/") == "a/b"
+    assert strands_storage.storage._normalize_prefix("/a//b/") == "a/b/"
+
+
+def test_strands_knows_the_event_loop_that_it_makes_for_a_call() -> None:
+    async def within() -> bool:
+        return is_run_async_bridge()
+
+    assert run_async(within) is True
+    assert asyncio.run(within()) is False
 
 
 def test_langgraphs_serialiser_says_whether_it_has_a_reading_hook_of_the_users() -> None:

@@ -8,6 +8,7 @@ import pkgutil
 from typing import Any
 
 import pytest
+from subjects import FRAMEWORKS, INSTALLED
 
 import memalchemy.integrations
 from memalchemy import Database
@@ -15,10 +16,13 @@ from several import parameters, refuses_one, spelt
 
 
 def adapters() -> set[type]:
-    """Every class that is made with a database, of all integrations."""
+    """Every class that is made with a database, of all integrations that are installed."""
     found: set[type] = set()
     package = memalchemy.integrations
+    missing = FRAMEWORKS.keys() - INSTALLED.keys()
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if module.name.split(".")[2] in missing:
+            continue
         for value in vars(importlib.import_module(module.name)).values():
             if not inspect.isclass(value) or value.__name__.startswith("_"):
                 continue

@@ -26,11 +26,11 @@ from memalchemy.context.tokens import TokenCounter, estimate_tokens
 from memalchemy.context.windows import TokenBudgetManager
 from memalchemy.messages import (
     content_field,
-    copy_with,
     read,
     results_of,
     shorten_text,
     text_of,
+    with_results,
 )
 
 CLEARED = "[tool output cleared: "
@@ -246,13 +246,11 @@ class ContextCompactor(SummarizerBase):
         text = text_of(message)
         if text.startswith(CLEARED):
             return message
-        name = content_field(message)
-        content = read(message, name)
+        content = read(message, content_field(message))
         id_ = output_id(results_of(message), content)
         recall = f"; recall {id_}" if self._archiver else ""
         note = f"{CLEARED}{len(text):,} characters{recall}]"
-        in_blocks = not isinstance(content, str) and read(message, "role") == "user"
-        short = copy_with(message, name, _clear_blocks(content, note) if in_blocks else note)
+        short = with_results(message, note)
         if short is None or self.token_counter(short) >= self.token_counter(message):
             return message
         if self._archiver:
@@ -326,10 +324,3 @@ def output_id(calls: Sequence[str | None], output: Any) -> str:
     """Return an id for the output of calls, the same for equal calls and outputs."""
     identity = repr((calls, output)).encode("utf-8", "backslashreplace")
     return f"out_{hashlib.blake2b(identity, digest_size=12).hexdigest()}"
-
-
-def _clear_blocks(content: Any, note: str) -> Any:
-    return [
-        {**block, "content": note} if read(block, "type") == "tool_result" else block
-        for block in content
-    ]

@@ -9,11 +9,10 @@ from typing import Any
 
 from memalchemy.messages import (
     SYSTEM_ROLES,
-    blocks_of,
+    called_tools,
     create_message,
     is_user_turn,
     metadata_of,
-    read,
     role_of,
     text_of,
 )
@@ -117,8 +116,5 @@ def _with_speaker(message: Any, words: str) -> str:
 
 
 def _called_tools(message: Any) -> str:
-    names = [
-        read(call, "name") or read(read(call, "function"), "name")
-        for call in read(message, "tool_calls") or ()
-    ] or [read(block, "name") for block in blocks_of(message, "tool_use")]
-    return f"[calls {', '.join(map(str, names))}]" if names else ""
+    names = called_tools(message)
+    return f"[calls {', '.join(names)}]" if names else ""

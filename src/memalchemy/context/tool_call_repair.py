@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memalchemy.context._message_groups import ToolPairs, pair_calls_with_results
-from memalchemy.messages import blocks_of, calls_of, copy_with, create_message, read, results_of
+from memalchemy.messages import (
+    blocks_of,
+    calls_of,
+    copy_with,
+    create_message,
+    read,
+    results_of,
+    without_results,
+)
 
 IssueCode = Literal[
     "empty_call_id", "duplicate_call_id", "missing_result", "orphan_result", "misplaced_result"
@@ -117,15 +125,7 @@ def _without_stray(message: Any, stray: Sequence[str | None]) -> Any:
     """Remove the result blocks that nobody asked for."""
     if not stray:
         return message
-    left = list(stray)
-    blocks = []
-    # Backwards: of two results of one call the first is the one that counts.
-    for block in reversed(read(message, "content")):
-        if read(block, "type") == "tool_result" and read(block, "tool_use_id") in left:
-            left.remove(read(block, "tool_use_id"))
-        else:
-            blocks.append(block)
-    short = copy_with(message, "content", blocks[::-1])
+    short = without_results(message, stray)
     return message if short is None else short
 
 

@@ -263,6 +263,7 @@ class Conversation:
         self,
         snapshot: Mapping[str, Any] | Sequence[Any],
         *,
+        occurred_at: datetime | None = None,
         connection: HostConnection | None = None,
     ) -> None:
         """Make the conversation equal to a `snapshot`, or to a list of messages; all or nothing.
@@ -270,7 +271,8 @@ class Conversation:
         Only the difference is written: messages that are the same from the start on stay. A
         ``summary`` stands before all messages, or for the first ``summarized`` of them, of which
         system messages stay. With a list, a summary that is stored stays as long as the messages
-        that it stands for do.
+        that it stands for do. *occurred_at* is the time of the messages that are new; now, if not
+        given.
 
         Raises:
             TypeError, ValueError: it is no snapshot; nothing was written.
@@ -278,17 +280,19 @@ class Conversation:
         """
         records, rest = _split_snapshot(snapshot)
         if rest is None:
-            await self._replace_messages(records, connection)
+            await self._replace_messages(records, connection, at=occurred_at)
         elif has_no_summary(rest):
-            await self._replace_messages(records, connection, clearing=self._summary.log)
+            await self._replace_messages(
+                records, connection, clearing=self._summary.log, at=occurred_at
+            )
         else:
             async with transaction_of(self.log.db, connection) as tx:
                 if await self.log.hold(self.thread_id, tx) is None:
                     # Several may make the log at once. Who then finds its own messages there has
                     # written nothing, and would hold no lock.
-                    await self._replace_messages(records, tx)
+                    await self._replace_messages(records, tx, at=occurred_at)
                     await self.log.hold(self.thread_id, tx)
-                read = await self._replace_messages(records, tx)
+                read = await self._replace_messages(records, tx, at=occurred_at)
                 await self._summary.restore(rest, tx)
             if connection is None:
                 cache_conversation(self.log, self.thread_id, read)
@@ -434,6 +438,7 @@ class Conversation:
         records: list[dict[str, Any]],
         connection: HostConnection | None,
         clearing: ThreadLog | None = None,
+        at: datetime | None = None,
     ) -> CachedConversation:
         """Write the difference to *records*, clear another log with it, return what was read."""
 
@@ -445,6 +450,7 @@ class Conversation:
                     self.thread_id,
                     read.positions[same - 1] if same else 0,
                     records[same:],
+                    occurred_at=at,
                     clearing=clearing,
                     expected_version=0 if read.reading is None else read.reading.version,
                     connection=connection,

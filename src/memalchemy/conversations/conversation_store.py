@@ -7,6 +7,7 @@ stores them, so both may be used on the same ids.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from memalchemy.context.manager import ConversationManager
@@ -86,13 +87,15 @@ class ConversationStore:
         messages: Mapping[str, Any] | Sequence[Any] | None = None,
         *,
         snapshot: Mapping[str, Any] | Sequence[Any] | None = None,
+        occurred_at: datetime | None = None,
         connection: HostConnection | None = None,
     ) -> None:
         """Store a list of messages or a snapshot, ``{"messages": …, "summary": …}``, as a whole.
 
         Both parameters accept either. Messages are as of `Conversation.add`; other keys of a
         snapshot are stored as they are. Of two that save at the same time the later wins, and what
-        it wrote is complete.
+        it wrote is complete. *occurred_at* is the time of the messages that are new; now, if not
+        given.
 
         Raises:
             TypeError, ValueError: one of them is not a message; nothing was written.
@@ -101,7 +104,9 @@ class ConversationStore:
         if (messages is None) == (snapshot is None):
             raise TypeError("save takes either messages= or snapshot=, one of them")
         given: Any = snapshot if messages is None else messages
-        await self.conversation(conversation_id).restore(given, connection=connection)
+        await self.conversation(conversation_id).restore(
+            given, occurred_at=occurred_at, connection=connection
+        )
 
     async def delete(
         self, conversation_id: str, *, connection: HostConnection | None = None

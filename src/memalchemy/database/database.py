@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from copy import copy
+from datetime import UTC, datetime
 from functools import partial
 from os import PathLike, fspath
 from typing import Any, Literal, TypeVar, overload
@@ -20,9 +21,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from memalchemy.codec.encryption import Keyring
 from memalchemy.database.backend import Backend
+from memalchemy.database.clock import read_clock
 from memalchemy.database.executors.batching import BatchedRow
 from memalchemy.database.executors.host import HostConnection
-from memalchemy.database.intent import Intent
+from memalchemy.database.intent import READ, Intent
 from memalchemy.database.key_registry import KeyRegistry, refuse_payloads
 from memalchemy.database.program_runner import Decode
 from memalchemy.database.replica import Replica
@@ -268,6 +270,21 @@ class Database:
         if self._replica is not None:
             found["replica"] = await self._replica.health()
         return found
+
+    async def now(self) -> datetime:
+        """Return the time of the server's clock, on which all its clients agree.
+
+        SQLite's is that of this machine.
+        """
+        if self.dialect.single_writer:
+            return datetime.now(UTC)
+
+        def program() -> Program[datetime]:
+            rows = yield read_clock(self.dialect), {}
+            found: datetime = rows[0].now
+            return found
+
+        return await self.run(program, READ)
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Open one transaction over several features: ``async with db.transaction() as tx``.

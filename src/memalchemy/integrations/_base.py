@@ -19,7 +19,8 @@ from collections.abc import (
 from contextlib import contextmanager
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, overload
 
-from sqlalchemy.engine import URL
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memalchemy import _fork_safe_locks, sync
@@ -210,6 +211,23 @@ def requires(package: str, *, extra: str, module: str) -> Iterator[None]:
         if (error.name or "").partition(".")[0] != module:
             raise
         raise DriverMissing(package, extra, what="package") from error
+
+
+def text_without_password(given: object) -> str | None:
+    """Return a URL or a path as text; ``None`` of a database, an engine, or a URL with a password.
+
+    For frameworks that write their objects into files.
+    """
+    if isinstance(given, os.PathLike):
+        return str(os.fspath(given))
+    if not isinstance(given, str | URL):
+        return None
+    try:
+        url = make_url(given)
+    except ArgumentError:  # a path
+        return str(given)
+    has_password = url.password is not None or any("password" in name for name in url.query)
+    return None if has_password else str(url)
 
 
 def _target_of(given: object, adapter: str) -> str | URL | AsyncEngine:

@@ -29,6 +29,7 @@ from sqlalchemy import (
 
 from memalchemy.contracts import UNSET, Unset
 from memalchemy.dialects import Dialect
+from memalchemy.errors import Conflict
 from memalchemy.keys import encode_id
 from memalchemy.log.entries import (
     delete_entries,
@@ -593,6 +594,7 @@ def append_entries_locked(
     rows: Sequence[Mapping[str, Any]],
     expected: int | Unset,
     after: int | None = None,
+    new_keys: bool = False,
 ) -> Program[list[int]]:
     """Append entries under the log's lock; return their positions, in the order of *rows*.
 
@@ -600,7 +602,8 @@ def append_entries_locked(
     *after*, the entries beyond that position are deleted first.
 
     Raises:
-        Conflict, ThreadDeleted: the log is not at the version *expected*; nothing was changed.
+        Conflict, ThreadDeleted: the log is not at the version *expected*, or a key exists and all
+            were to be *new_keys*; nothing was changed.
     """
     head = yield from lock_live_head(dialect, log, values, expected)
     beyond = log.binds() | {"p_after": after}
@@ -612,6 +615,7 @@ def append_entries_locked(
     if head is not None:
         there = yield from _find_positions(dialect, log, keys)
     new = _without_known_keys(rows, there)
+    _check_new(rows, new, new_keys)
     if not new and not removed:
         return [there[row["p_entry_key"]] for row in rows]
     given = dict(values) | {"p_count": len(new), "p_epoch_step": int(removed > 0)}
@@ -631,6 +635,7 @@ def append_entries_locked(
             yield mark_entries_changed(dialect), values
         there = yield from _find_positions(dialect, log, keys)
         new = _without_known_keys(rows, there)
+        _check_new(rows, new, new_keys)
     first_seq = now.next_seq - given["p_count"]
     yield from _insert_new_entries(
         dialect, values, [dict(row) | {"p_seq": first_seq + at} for at, row in enumerate(new)]
@@ -642,6 +647,15 @@ def append_entries_locked(
     return [
         here[id(row)] if row["p_entry_key"] is None else there[row["p_entry_key"]] for row in rows
     ]
+
+
+def _check_new(
+    rows: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], wanted: bool
+) -> None:
+    if wanted and len(new) < len(rows):
+        known = {id(row) for row in new}
+        key = next(row["p_entry_key"] for row in rows if id(row) not in known)
+        raise Conflict(f"the log has an entry with the key {key!r}", current=key)
 
 
 def _without_known_keys(

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from memalchemy.contracts import UNSET, Unset
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.errors import ThreadDeleted
 from memalchemy.log.delete import remove_log
 from memalchemy.log.heads import Head, lock_log, version_conflict
@@ -246,6 +246,45 @@ def read_changes(dialect: Dialect, whole: bool) -> Executable:
         .order_by(seq)
     )
     return query if whole else query.execution_options(**{NAMELESS: True})
+
+
+@statement(scope=("log", "namespace"))
+def find_entries_of_key(dialect: Dialect, scope: str) -> Executable:
+    """Select the entries with the key ``p_key``: of a log, or of each log of a namespace.
+
+    For the second the index of keys is asked once for each log.
+    """
+    where = [of_log(DELTAS)] if scope == "log" else [in_namespace(THREADS, below=False)]
+    key = DELTAS.c.entry_key == bindparam("p_key", type_=DELTAS.c.entry_key.type)
+    return (
+        select(THREADS.c.thread_id, *(DELTAS.c[name] for name in _ENTRY_COLUMNS))
+        .select_from(THREADS)
+        .join(DELTAS, same_log(DELTAS, THREADS))
+        .where(*where, live(), is_entry(), key)
+        .order_by(THREADS.c.thread_id)
+    )
+
+
+@statement(newest=(False, True))
+def read_entries_of_threads(dialect: Dialect, newest: bool) -> Executable:
+    """Select the entries of each thread in ``p_thread_ids``, the threads one after another.
+
+    With *newest*, only the newest of each.
+    """
+    named = dialect.statements.rows_from_list("p_thread_ids", ("thread_id",))
+    ids: Any = select(named.c.thread_id)
+    joined = and_(same_log(DELTAS, THREADS), is_entry())
+    if newest:
+        each = DELTAS.alias("each_entry")
+        last = select(func.max(each.c.seq)).where(same_log(each, THREADS), is_entry(each))
+        joined = and_(joined, DELTAS.c.seq == last.scalar_subquery())
+    return (
+        select(THREADS.c.thread_id, *(DELTAS.c[name] for name in _ENTRY_COLUMNS))
+        .select_from(THREADS)
+        .join(DELTAS, joined)
+        .where(in_namespace(THREADS, below=False), THREADS.c.thread_id.in_(ids), live())
+        .order_by(THREADS.c.thread_id, DELTAS.c.seq)
+    )
 
 
 @statement()

@@ -6,7 +6,8 @@ The modules beside this one hold the statements and programs: ``write`` and ``re
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -28,6 +29,7 @@ from memalchemy.contracts import (
     check_limit,
     check_position,
     check_query,
+    check_time,
 )
 from memalchemy.database import (
     OFF_LOOP_BYTES,
@@ -41,12 +43,13 @@ from memalchemy.database import (
     off_loop,
 )
 from memalchemy.dialects import MAX_LISTED
-from memalchemy.errors import InvalidArgument, MemalchemyError
+from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
 from memalchemy.events import Event, operation
 from memalchemy.filters import Filter
 from memalchemy.keys import check_list, check_name, decode_namespace, encode_namespace
 from memalchemy.log.scan import run_query
 from memalchemy.metadata import check_metadata
+from memalchemy.search._vector_statements import vectors_of_items
 from memalchemy.search.diversity import diversify, pool_size
 from memalchemy.search.hybrid import check_fraction
 from memalchemy.search.scope import INTERNAL_RANGE, Place, key_lists, scope_binds
@@ -88,6 +91,9 @@ MAX_PART = 2**31 - 1
 """More parts than a field of one item ever has."""
 
 MODES = ("text", "vector", "hybrid")
+
+IF_EXISTS = ("replace", "skip", "fail")
+"""What a batch does with an item that exists."""
 
 Batch = Iterable[Sequence[Any] | NewItem]
 """``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`."""
@@ -223,6 +229,7 @@ class Store:
         embedding: Any | None = None,
         ttl: Seconds | None = None,
         expected_version: Expected = UNSET,
+        updated_at: datetime | None = None,
         connection: HostConnection | None = None,
     ) -> int:
         """Write an item, and return its version: 1, or one more than before.
@@ -240,32 +247,37 @@ class Store:
             expected_version: write only if the item is at this version; ``None``: only if it does
                 not exist; a `StoreItem` that was read: only if it is still that one, and no other
                 that was made under its key since.
+            updated_at: the time of the write, an aware datetime, if not now. Listings go by it; of
+                a new item it is ``created_at``, too. The lifetime begins now all the same.
 
         Raises:
             Conflict: the item is not as expected; ``current`` is the existing item, or ``None``.
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
-            ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
+            ValueError: a vector is zero, not finite, or of over 16,000 dimensions; *updated_at* has
+                no time zone.
             StoreCapabilityError: vectors are wanted, and the database is encrypted and may hold
                 none.
         """
         binds = item_binds(self.db, namespace, key)
         check_expected(expected_version)
+        times = {} if updated_at is None else {"p_updated_at": check_time(updated_at, "updated_at")}
         weight = _encoding_size(value)
         if weight:  # the caller may change it while a thread encodes it
             value, embedding = frozen(value), frozen(embedding)
             metadata = check_metadata(metadata)
         given = tuple(namespace), value, metadata, ttl, datetime.now(UTC)
-        row = binds | await off_loop(weight, lambda: self._settings.row(*given))
+        row = binds | await off_loop(weight, lambda: self._settings.row(*given)) | times
         vectors = await self._vectors(value, index, embedding)
         d = self.db.dialect
         with operation("store.put", **self._about(namespace)) as event:
             event.details["vectors"] = len(vectors)
             native = await writes_native_vectors(self.db, vectors, connection, event)
             version = None
-            if d.single_statement_save and not vectors and connection is None:
+            if d.single_statement_save and not vectors:
                 version = await self.db.run(
                     lambda: write.put_at_once(d, row, expected_version),
                     WRITE_STATEMENT,
+                    connection=connection,
                     event=event,
                 )
             if version is None:
@@ -343,6 +355,8 @@ class Store:
         *,
         ttl: Seconds | None = None,
         index: Index = None,
+        if_exists: str = "replace",
+        keep_vectors: bool = False,
         connection: HostConnection | None = None,
     ) -> list[int]:
         """Write items, all or none, as `put` writes one; return their versions, in the order given.
@@ -351,18 +365,37 @@ class Store:
         which may have a lifetime, vectors and an *index* of its own. Of two with the same key the
         last counts. The embedder is called once for all items with the same *index*.
 
+        Args:
+            if_exists: ``replace`` an existing item, ``skip`` the new one, whose version is 0 then,
+                or ``fail``. Of two of a batch with the same key, the second one is skipped or
+                fails, too.
+            keep_vectors: leave the vectors of existing items as they are, of values whose embedded
+                text did not change; no item has vectors of its own then, and nothing is embedded.
+
         Raises:
+            Conflict: *if_exists* is ``fail``, and an item exists; nothing was written.
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
             StoreCapabilityError: *index* is given, and there is no embedder.
         """
+        if if_exists not in IF_EXISTS:
+            raise ValueError(f"if_exists is one of {', '.join(IF_EXISTS)}, not {if_exists!r}")
         given = [_new_item(one) for one in check_list(items, "items")]
+        if check_flag(keep_vectors, "keep_vectors"):
+            if index or any(one.index or one.embedding is not None for one in given):
+                raise TypeError("give keep_vectors=, or new vectors by index= or embedding=")
+            index, given = False, [replace(one, index=False) for one in given]
         now = datetime.now(UTC)
         weight = len(given) * BYTES_EACH
         rows = await off_loop(weight, partial(self._prepared, given, ttl, now))
         vectors = await self._vectors_of_batch(given, index)
         places = [place_of(row) for row in rows]
-        last = dict(zip(places, zip(rows, vectors, strict=True), strict=True))
-        dated = [_times(row, one) for row, one in zip(rows, given, strict=True) if _has_times(one)]
+        replaces = if_exists == "replace"
+        ordered = list(zip(places, zip(rows, vectors, given, strict=True), strict=True))
+        chosen = dict(ordered if replaces else reversed(ordered))
+        if if_exists == "fail" and len(chosen) < len(places):
+            twice = next(place for place in places if places.count(place) > 1)
+            raise _exists_already(twice, "twice in the batch")
+        last = [(row, of) for row, of, _ in chosen.values()]
         d = self.db.dialect
 
         with operation("store.put", tenant=self.db.tenant) as event:
@@ -370,18 +403,29 @@ class Store:
             native = await writes_native_vectors(self.db, some, connection, event)
 
             def program() -> Program[dict[Place, int]]:
-                versions = yield from write.put_batch(d, list(last.values()), native)
+                expected = "any" if replaces else "none"
+                versions = yield from write.put_batch(d, last, native, expected, keep_vectors)
+                if if_exists == "fail" and len(versions) < len(chosen):
+                    there = next(place for place in places if place not in versions)
+                    raise _exists_already(there, "there already")
+                dated = [
+                    _times(row, one)
+                    for place, (row, _, one) in chosen.items()
+                    if place in versions and _has_times(one)
+                ]
                 if dated:
                     yield write.set_item_times(d), dated
                 return versions
 
             event.details["items"] = len(last)
-            event.details["vectors"] = sum(len(of) for _, of in last.values())
-            event.payload_bytes = sum(len(row["p_value"]) for row, _ in last.values())
+            event.details["vectors"] = sum(len(of) for _, of in last)
+            event.payload_bytes = sum(len(row["p_value"]) for row, _ in last)
             versions = {}
             if last:
                 versions = await self.db.run(program, WRITE, connection=connection, event=event)
-        return [versions[place] for place in places]
+        if replaces:
+            return [versions[place] for place in places]
+        return [versions.pop(place, 0) for place in places]
 
     async def change(
         self,
@@ -566,6 +610,51 @@ class Store:
             await self._extend_lifetimes(ending, connection)
         return len(ending)
 
+    async def get_embeddings(
+        self,
+        keys: Iterable[tuple[Namespace, str]],
+        *,
+        model: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> dict[Name, list[float]]:
+        """Return the vectors of the whole values of items, as `get_embedding` returns one.
+
+        An item without one is left out. Of a value with several texts it is the vector of the
+        first.
+        """
+        wanted, name = self._places(keys), self._settings.model_of(model)
+        d = self.db.dialect
+        found: dict[Name, list[float]] = {}
+        with operation("store.get", tenant=self.db.tenant) as event:
+            for listed in key_lists(d, wanted):
+                binds = {"k_tenant": self.db.tenant} | listed
+                rows = await self._rows(
+                    vectors_of_items(d, as_stored=False), binds, connection, event
+                )
+                for row in rows:
+                    if row.model == name and not row.part and row.field == "":
+                        place = wanted[row.namespace, row.key]
+                        found[place] = [float(number) for number in row.vector]
+        return found
+
+    async def hold(self, keys: Iterable[tuple[Namespace, str]], connection: HostConnection) -> int:
+        """Lock items until the transaction of *connection* ends; return the number that exist.
+
+        Nobody else writes or deletes them meanwhile, so that what is read then in the transaction
+        is what it changes. Items that do not exist are not locked.
+        """
+        wanted, d = self._places(keys), self.db.dialect
+        binds = {"k_tenant": self.db.tenant, "p_now": datetime.now(UTC)}
+
+        def program() -> Program[int]:
+            held = 0
+            for listed in key_lists(d, sorted(wanted)):
+                held += len((yield write.lock_items(d), binds | listed))
+            return held
+
+        with operation("store.get", tenant=self.db.tenant) as event:
+            return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
+
     # --- Removing ---------------------------------------------------------------------------------
 
     async def delete(
@@ -618,6 +707,73 @@ class Store:
             if not wanted:
                 return 0
             return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
+
+    async def delete_matching(
+        self,
+        namespace: Namespace,
+        filter: Mapping[str, Any],
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Delete the items of the namespace that *filter* accepts, and return their number.
+
+        In one transaction. With *prefix* those below the namespace as well. An item that others
+        change meanwhile is deleted if it still matches; one that they add meanwhile may stay.
+
+        Raises:
+            ValueError: the filter is empty: `clear_namespace` deletes everything.
+        """
+
+        async def delete(items: list[StoreItem], tx: HostConnection) -> None:
+            await self.delete_batch([(one.namespace, one.key) for one in items], connection=tx)
+
+        return await self.change_matching(
+            namespace, filter, delete, prefix=prefix, connection=connection
+        )
+
+    async def change_matching(
+        self,
+        namespace: Namespace,
+        filter: Mapping[str, Any],
+        work: Callable[[list[StoreItem], HostConnection], Awaitable[None]],
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Let *work* change the items that *filter* accepts, in one transaction; return how many.
+
+        *work* is called with up to 500 items at a time, by namespace and key, and the transaction,
+        which it gives as ``connection=`` to the methods that it calls. The items are locked, and as
+        they are then: no change of others is lost, and what does not match any more is left out.
+
+        Raises:
+            ValueError: the filter is empty.
+        """
+        accepts = Filter.parse(filter)
+        if accepts is None:
+            raise ValueError("the filter is empty: it would accept every item of the namespace")
+        items = self.iter_items(
+            namespace, prefix=prefix, filter=filter, order="key", connection=connection
+        )
+        async with aclosing(items):
+            found = [(item.namespace, item.key) async for item in items]
+        if not found:
+            return 0
+        changed = 0
+        given = nullcontext(connection) if connection is not None else self.db.transaction()
+        async with given as tx:
+            for start in range(0, len(found), ITEM_PAGE):
+                keys = found[start : start + ITEM_PAGE]
+                await self.hold(keys, tx)
+                held = await self.get_items(keys, refresh=False, connection=tx)
+                matching = [
+                    one for one in held.values() if accepts.matches(one.value, one.metadata)
+                ]
+                if matching:
+                    await work(matching, tx)
+                changed += len(matching)
+        return changed
 
     async def clear_namespace(
         self,
@@ -1198,12 +1354,21 @@ def _frozen_metadata(metadata: Any) -> Any:
     return frozen(dict(metadata) if isinstance(metadata, Mapping) else metadata)
 
 
+def _exists_already(place: Place, where: str) -> Conflict:
+    return Conflict(
+        f"there was to be no item under key {place[1]!r}, but it is {where}; nothing was written",
+        expected=None,
+        current=None,
+    )
+
+
 def _has_times(one: NewItem) -> bool:
     return not (one.created_at is one.updated_at is one.expires_at is None)
 
 
 def _times(row: Row, one: NewItem) -> dict[str, Any]:
     return {name: row[name] for name in ("k_tenant", "k_namespace", "k_key")} | {
+        "p_written_at": row["p_updated_at"],
         "p_created_at": one.created_at,
         "p_updated_at": one.updated_at,
         "p_expires_at": one.expires_at,

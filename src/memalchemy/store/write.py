@@ -205,6 +205,16 @@ def lock_item(dialect: Dialect) -> Executable:
 
 
 @statement()
+def lock_items(dialect: Dialect) -> Executable:
+    """Lock the live items that ``p_keys`` lists, of one tenant, in one order for everybody."""
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    here = and_(tenant, is_listed(dialect, ITEMS), live_item())
+    columns = [ITEMS.c.namespace, ITEMS.c.key]
+    locking = dialect.statements.lock(ITEMS, here, columns)
+    return locking.order_by(*columns) if isinstance(locking, Select) else locking
+
+
+@statement()
 def delete_vectors_of_model(dialect: Dialect) -> Executable:
     """Delete an item's vectors of one model."""
     return _delete_vectors(
@@ -236,16 +246,24 @@ def _row_values() -> dict[str, Any]:
     return {name: ITEMS.c[name].type for name in names if name not in _SHARED_COLUMNS}
 
 
-@statement()
-def put_items(dialect: Dialect) -> Executable | None:
-    """Write items of one tenant and time, whatever exists; return their versions by key."""
+@statement(expected=("any", "none"))
+def put_items(dialect: Dialect, expected: str) -> Executable | None:
+    """Write items of one tenant and time that are as expected; return their versions by key."""
     if not dialect.statements.has_arrays:
         return None
     rows = dialect.statements.rows_from_arrays("i", _row_values())
     new = _insert_values(lambda name: _bind(name) if name in _SHARED_COLUMNS else rows.c[name])
     changed = _update_values(partial(dialect.statements.excluded, ITEMS))
     source = select(*(column.label(name) for name, column in new.items())).select_from(rows)
-    put = dialect.statements.upsert(ITEMS, new, ITEM_KEY, changed, source=source)
+    conditions = _conditions_on_item(expected)
+    put = dialect.statements.upsert(
+        ITEMS,
+        new,
+        ITEM_KEY,
+        changed,
+        where=and_(*conditions) if conditions else None,
+        source=source,
+    )
     named = put.returning(ITEMS.c.namespace, ITEMS.c.key, ITEMS.c.version)
     return named.execution_options(**{NAMELESS: True})
 
@@ -304,10 +322,13 @@ def expectation(expected: Expected) -> tuple[str, dict[str, Any]]:
 
 @statement()
 def set_item_times(dialect: Dialect) -> Executable:
-    """Set the times of an item that was just written, as far as they are given."""
+    """Set the times of an item that was just written, at ``p_written_at``, as far as given."""
     names = ("created_at", "updated_at", "expires_at")
     times = {name: func.coalesce(_bind(name), ITEMS.c[name]) for name in names}
-    return update(ITEMS).where(of_item(ITEMS)).values(times)
+    # PostgreSQL may choose the index in which the time comes before the key. Without the time, it
+    # would look there at each time that the items before have got.
+    written = ITEMS.c.updated_at == bindparam("p_written_at", type_=ITEMS.c.updated_at.type)
+    return update(ITEMS).where(of_item(ITEMS), written).values(times)
 
 
 def put(
@@ -382,22 +403,32 @@ BYTES_AT_ONCE = 16 * 1024 * 1024
 
 
 def put_batch(
-    dialect: Dialect, items: Sequence[Written], native: bool
+    dialect: Dialect,
+    items: Sequence[Written],
+    native: bool,
+    expected: str = "any",
+    keep_vectors: bool = False,
 ) -> Program[dict[Place, int]]:
-    """Write items of one tenant and time, no two of one key; return their versions by place."""
+    """Write items of one tenant and time, no two of one key; return their versions by place.
+
+    Those that are not as *expected*, ``any`` or ``none``, are left as they are and have no version.
+    With *keep_vectors* the vectors that an item has stay.
+    """
     # In one order in every process: two batches that want the same rows do not block each other.
     ordered = sorted(items, key=lambda one: place_of(one[0]))
     versions: dict[Place, int] = {}
     changes: dict[str, int] = {}
     for some in _batches(ordered):
         if dialect.statements.has_arrays:
-            versions |= yield from _put_as_arrays(dialect, [row for row, _ in some])
+            versions |= yield from _put_as_arrays(dialect, [row for row, _ in some], expected)
         else:
             for row, _ in some:
-                version = yield from _put_program(dialect, row, "any")
-                assert version is not None
-                versions[place_of(row)] = version
-        yield from _replace_all(dialect, some, native, changes)
+                version = yield from _put_program(dialect, row, expected)
+                if version is not None:
+                    versions[place_of(row)] = version
+        if not keep_vectors:
+            written = [one for one in some if place_of(one[0]) in versions]
+            yield from _replace_all(dialect, written, native, changes)
     return versions
 
 
@@ -412,8 +443,10 @@ def _batches(items: Sequence[Written]) -> Iterator[Sequence[Written]]:
     yield items[start:]
 
 
-def _put_as_arrays(dialect: Dialect, items: Sequence[Row]) -> Program[dict[Place, int]]:
-    rows: Sequence[Any] = yield put_items(dialect), batch_binds(dialect, items)
+def _put_as_arrays(
+    dialect: Dialect, items: Sequence[Row], expected: str
+) -> Program[dict[Place, int]]:
+    rows: Sequence[Any] = yield put_items(dialect, expected=expected), batch_binds(dialect, items)
     return {(path, key): int(version) for path, key, version in rows}
 
 

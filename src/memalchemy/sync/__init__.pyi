@@ -1,6 +1,6 @@
 """Generated: MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from os import PathLike
@@ -260,6 +260,12 @@ class Database:
 
         Safe to call from several processes at once. All or nothing, except on Oracle, where each
         DDL statement commits: a revision that fails half way is half there.
+        """
+
+    def now(self) -> datetime:
+        """Return the time of the server's clock, on which all its clients agree.
+
+        SQLite's is that of this machine.
         """
 
     def primary(self) -> Database:
@@ -1145,6 +1151,7 @@ class Conversation:
         self,
         snapshot: Mapping[str, Any] | Sequence[Any],
         *,
+        occurred_at: datetime | None = None,
         connection: HostConnection | None = None,
     ) -> None:
         """Make the conversation equal to a `snapshot`, or to a list of messages; all or nothing.
@@ -1152,7 +1159,8 @@ class Conversation:
         Only the difference is written: messages that are the same from the start on stay. A
         ``summary`` stands before all messages, or for the first ``summarized`` of them, of which
         system messages stay. With a list, a summary that is stored stays as long as the messages
-        that it stands for do.
+        that it stands for do. *occurred_at* is the time of the messages that are new; now, if not
+        given.
 
         Raises:
             TypeError, ValueError: it is no snapshot; nothing was written.
@@ -1280,13 +1288,15 @@ class ConversationStore:
         messages: Mapping[str, Any] | Sequence[Any] | None = None,
         *,
         snapshot: Mapping[str, Any] | Sequence[Any] | None = None,
+        occurred_at: datetime | None = None,
         connection: HostConnection | None = None,
     ) -> None:
         """Store a list of messages or a snapshot, ``{"messages": …, "summary": …}``, as a whole.
 
         Both parameters accept either. Messages are as of `Conversation.add`; other keys of a
         snapshot are stored as they are. Of two that save at the same time the later wins, and what
-        it wrote is complete.
+        it wrote is complete. *occurred_at* is the time of the messages that are new; now, if not
+        given.
 
         Raises:
             TypeError, ValueError: one of them is not a message; nothing was written.
@@ -2551,6 +2561,25 @@ class Store:
                 no new value could be made of it.
         """
 
+    def change_matching(
+        self,
+        namespace: Namespace,
+        filter: Mapping[str, Any],
+        work: Callable[[list[StoreItem], HostConnection], Awaitable[None]],
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Let *work* change the items that *filter* accepts, in one transaction; return how many.
+
+        *work* is called with up to 500 items at a time, by namespace and key, and the transaction,
+        which it gives as ``connection=`` to the methods that it calls. The items are locked, and as
+        they are then: no change of others is lost, and what does not match any more is left out.
+
+        Raises:
+            ValueError: the filter is empty.
+        """
+
     def clear_namespace(
         self,
         namespace: Namespace,
@@ -2597,6 +2626,23 @@ class Store:
         connection: HostConnection | None = None,
     ) -> int:
         """Delete items with their vectors, in one transaction; return the number that existed."""
+
+    def delete_matching(
+        self,
+        namespace: Namespace,
+        filter: Mapping[str, Any],
+        *,
+        prefix: bool = False,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Delete the items of the namespace that *filter* accepts, and return their number.
+
+        In one transaction. With *prefix* those below the namespace as well. An item that others
+        change meanwhile is deleted if it still matches; one that they add meanwhile may stay.
+
+        Raises:
+            ValueError: the filter is empty: `clear_namespace` deletes everything.
+        """
 
     @property
     def embedder(self) -> Embedder | None:
@@ -2647,6 +2693,19 @@ class Store:
         Without *field* that of the whole value. *part* counts from 0; without *model*, the store's.
         """
 
+    def get_embeddings(
+        self,
+        keys: Iterable[tuple[Namespace, str]],
+        *,
+        model: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> dict[Name, list[float]]:
+        """Return the vectors of the whole values of items, as `get_embedding` returns one.
+
+        An item without one is left out. Of a value with several texts it is the vector of the
+        first.
+        """
+
     def get_item(
         self,
         namespace: Namespace,
@@ -2672,6 +2731,13 @@ class Store:
         """Return the items of the given ``(namespace, key)`` that exist, in the order of *keys*.
 
         With *refresh* the ttl of each begins again now, as in `get_item`.
+        """
+
+    def hold(self, keys: Iterable[tuple[Namespace, str]], connection: HostConnection) -> int:
+        """Lock items until the transaction of *connection* ends; return the number that exist.
+
+        Nobody else writes or deletes them meanwhile, so that what is read then in the transaction
+        is what it changes. Items that do not exist are not locked.
         """
 
     def iter_items(
@@ -2768,6 +2834,7 @@ class Store:
         embedding: Any | None = None,
         ttl: Seconds | None = None,
         expected_version: Expected = ...,
+        updated_at: datetime | None = None,
         connection: HostConnection | None = None,
     ) -> int:
         """Write an item, and return its version: 1, or one more than before.
@@ -2785,11 +2852,14 @@ class Store:
             expected_version: write only if the item is at this version; ``None``: only if it does
                 not exist; a `StoreItem` that was read: only if it is still that one, and no other
                 that was made under its key since.
+            updated_at: the time of the write, an aware datetime, if not now. Listings go by it; of
+                a new item it is ``created_at``, too. The lifetime begins now all the same.
 
         Raises:
             Conflict: the item is not as expected; ``current`` is the existing item, or ``None``.
             NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
-            ValueError: a vector is zero, not finite, or of over 16,000 dimensions.
+            ValueError: a vector is zero, not finite, or of over 16,000 dimensions; *updated_at* has
+                no time zone.
             StoreCapabilityError: vectors are wanted, and the database is encrypted and may hold
                 none.
         """
@@ -2800,6 +2870,8 @@ class Store:
         *,
         ttl: Seconds | None = None,
         index: Index = None,
+        if_exists: str = "replace",
+        keep_vectors: bool = False,
         connection: HostConnection | None = None,
     ) -> list[int]:
         """Write items, all or none, as `put` writes one; return their versions, in the order given.
@@ -2808,7 +2880,15 @@ class Store:
         which may have a lifetime, vectors and an *index* of its own. Of two with the same key the
         last counts. The embedder is called once for all items with the same *index*.
 
+        Args:
+            if_exists: ``replace`` an existing item, ``skip`` the new one, whose version is 0 then,
+                or ``fail``. Of two of a batch with the same key, the second one is skipped or
+                fails, too.
+            keep_vectors: leave the vectors of existing items as they are, of values whose embedded
+                text did not change; no item has vectors of its own then, and nothing is embedded.
+
         Raises:
+            Conflict: *if_exists* is ``fail``, and an item exists; nothing was written.
             NotSerialisable, TooLarge, TypeError: one of them cannot be stored; nothing was written.
             StoreCapabilityError: *index* is given, and there is no embedder.
         """
@@ -3071,6 +3151,7 @@ class ThreadLog:
         entries: Any,
         *,
         keys: Sequence[str | None] | str | None = None,
+        new_keys: bool = False,
         expected_version: int | Unset = ...,
         occurred_at: datetime | Sequence[datetime] | None = None,
         ttl: Seconds | None = None,
@@ -3078,9 +3159,10 @@ class ThreadLog:
     ) -> list[int]:
         """Append one entry, or a list of them, all or none; return their positions.
 
-        Without *keys* it is one round trip on PostgreSQL. If the connection is lost in the middle
-        of it, nobody knows whether it happened: the error says ``maybe_applied``. With *keys* such
-        an append is repeated, because it is safe to.
+        It is one round trip on PostgreSQL; with *keys* that is so if they are new, outside of a
+        transaction of the host. If the connection is lost in the middle of it, nobody knows whether
+        it happened: the error says ``maybe_applied``. With *keys* such an append is repeated,
+        because it is safe to.
 
         Args:
             entries: a value, or a list of values; see `memalchemy.codec.values` for the values it
@@ -3088,13 +3170,14 @@ class ThreadLog:
             hold. A list is several entries: put one that is itself a list into a list.
             keys: for each entry a key of up to 128 characters, or ``None``. An entry whose key is
                 in the log is not appended again; its position is returned.
+            new_keys: raise `Conflict` if one of the keys is in the log, and append nothing.
             occurred_at: the time of all entries, or of each; now, if not given.
             ttl: in place of the log's own. The last append counts: after one without any, the log
                 does not expire.
 
         Raises:
             NotSerialisable, TooLarge: one of them cannot be stored; nothing was written.
-            Conflict: the log is not at *expected_version*.
+            Conflict: the log is not at *expected_version*, or has one of the *new_keys*.
             ThreadDeleted: a version was expected, and the thread has been deleted since.
         """
 
@@ -3135,6 +3218,22 @@ class ThreadLog:
 
         Raises:
             NotSerialisable, TooLarge, Conflict, ThreadDeleted: as `append`.
+        """
+
+    def find(
+        self,
+        key: str,
+        *,
+        thread_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> dict[str, Entry]:
+        """Return the entry with a key of each thread that has one, by thread, in the order of ids.
+
+        With *thread_id* only that of this thread, which is one look into the index; without, the
+        index is asked for every thread of the namespace, in one query.
+
+        Raises:
+            Corrupt: a stored entry does not match its checksum.
         """
 
     def fork(
@@ -3276,6 +3375,19 @@ class ThreadLog:
 
         *make* is called with that entry, or ``None``, and the columns. With an entry, *seen* is
         ignored and all entries are read.
+        """
+
+    def read_threads(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        newest: bool = False,
+        connection: HostConnection | None = None,
+    ) -> dict[str, list[Entry]]:
+        """Return all entries of each of these threads that has any, in the order of *thread_ids*.
+
+        With *newest* only the newest entry of each. One round trip for some hundred threads; all
+        entries are in memory at once.
         """
 
     def remove(

@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from sqlalchemy import Executable
@@ -23,6 +25,7 @@ from memalchemy.contracts import (
     LogReading,
     Seconds,
     Unset,
+    check_flag,
     check_limit,
     check_position,
     check_query,
@@ -40,9 +43,11 @@ from memalchemy.database import (
     check_database,
     off_loop,
 )
-from memalchemy.errors import DatabaseUnreachable, NotFound
+from memalchemy.dialects import namespace_binds
+from memalchemy.errors import DatabaseUnreachable, NotFound, UniqueViolation
 from memalchemy.events import Event, operation
 from memalchemy.keys import (
+    check_entry_key,
     check_list,
     check_namespace,
     check_thread_id,
@@ -130,6 +135,7 @@ class ThreadLog:
         entries: Any,
         *,
         keys: Sequence[str | None] | str | None = None,
+        new_keys: bool = False,
         expected_version: int | Unset = UNSET,
         occurred_at: datetime | Sequence[datetime] | None = None,
         ttl: Seconds | None = None,
@@ -137,9 +143,10 @@ class ThreadLog:
     ) -> list[int]:
         """Append one entry, or a list of them, all or none; return their positions.
 
-        Without *keys* it is one round trip on PostgreSQL. If the connection is lost in the middle
-        of it, nobody knows whether it happened: the error says ``maybe_applied``. With *keys* such
-        an append is repeated, because it is safe to.
+        It is one round trip on PostgreSQL; with *keys* that is so if they are new, outside of a
+        transaction of the host. If the connection is lost in the middle of it, nobody knows whether
+        it happened: the error says ``maybe_applied``. With *keys* such an append is repeated,
+        because it is safe to.
 
         Args:
             entries: a value, or a list of values; see `memalchemy.codec.values` for the values it
@@ -147,13 +154,14 @@ class ThreadLog:
             hold. A list is several entries: put one that is itself a list into a list.
             keys: for each entry a key of up to 128 characters, or ``None``. An entry whose key is
                 in the log is not appended again; its position is returned.
+            new_keys: raise `Conflict` if one of the keys is in the log, and append nothing.
             occurred_at: the time of all entries, or of each; now, if not given.
             ttl: in place of the log's own. The last append counts: after one without any, the log
                 does not expire.
 
         Raises:
             NotSerialisable, TooLarge: one of them cannot be stored; nothing was written.
-            Conflict: the log is not at *expected_version*.
+            Conflict: the log is not at *expected_version*, or has one of the *new_keys*.
             ThreadDeleted: a version was expected, and the thread has been deleted since.
         """
         given = list(entries) if isinstance(entries, list) else [entries]
@@ -162,6 +170,7 @@ class ThreadLog:
             thread_id,
             given,
             keys=keys,
+            new_keys=check_flag(new_keys, "new_keys"),
             expected=expected_version,
             occurred_at=occurred_at,
             ttl=ttl,
@@ -418,6 +427,34 @@ class ThreadLog:
                 return
             first = before = page[-1].position
 
+    async def find(
+        self,
+        key: str,
+        *,
+        thread_id: str | None = None,
+        connection: HostConnection | None = None,
+    ) -> dict[str, Entry]:
+        """Return the entry with a key of each thread that has one, by thread, in the order of ids.
+
+        With *thread_id* only that of this thread, which is one look into the index; without, the
+        index is asked for every thread of the namespace, in one query.
+
+        Raises:
+            Corrupt: a stored entry does not match its checksum.
+        """
+        binds: dict[str, Any] = {"p_key": check_entry_key(key), "p_now": datetime.now(UTC)}
+        if thread_id is None:
+            binds |= namespace_binds(self.db.tenant, self._path, below=False)
+        else:
+            binds |= self._log(thread_id).binds()
+        scope = "namespace" if thread_id is None else "log"
+        statement = entries.find_entries_of_key(self.db.dialect, scope=scope)
+        with operation("thread.read", tenant=self.db.tenant, thread_id=thread_id) as event:
+            rows = await self._query(statement, binds, connection, event)
+        return {
+            row.thread_id: entry_rows.to_entry(row.thread_id, self.db.keyring, row) for row in rows
+        }
+
     async def read(
         self,
         thread_id: str,
@@ -454,6 +491,36 @@ class ThreadLog:
             return list(map(make, positions, values, marks))
 
         return await self.read_columns(thread_id, made, seen, connection)
+
+    async def read_threads(
+        self,
+        thread_ids: Sequence[str],
+        *,
+        newest: bool = False,
+        connection: HostConnection | None = None,
+    ) -> dict[str, list[Entry]]:
+        """Return all entries of each of these threads that has any, in the order of *thread_ids*.
+
+        With *newest* only the newest entry of each. One round trip for some hundred threads; all
+        entries are in memory at once.
+        """
+        d, keyring = self.db.dialect, self.db.keyring
+        check_flag(newest, "newest")
+        given = check_list(thread_ids, "thread_ids")
+        ids = [(encode_id(check_thread_id(thread_id)),) for thread_id in given]
+        binds = {"k_tenant": self.db.tenant, "k_namespace": self._path, "p_now": datetime.now(UTC)}
+        found: dict[str, list[Entry]] = {}
+
+        def decode(rows: Answer) -> None:
+            for thread_id, some in groupby(rows, key=attrgetter("thread_id")):
+                found[thread_id] = entry_rows.to_entries(thread_id, keyring, list(some))
+
+        with operation("thread.read", tenant=self.db.tenant) as event:
+            for listed in d.statements.list_batches("p_thread_ids", ids):
+                statement = entries.read_entries_of_threads(d, newest=newest)
+                rows = await self._query(statement, binds | listed, connection, event)
+                await off_loop(entry_rows.decoded_size(rows), partial(decode, rows))
+        return {thread_id: found[thread_id] for thread_id in given if thread_id in found}
 
     async def count(self, thread_id: str, *, connection: HostConnection | None = None) -> int:
         """Count the entries of the log one by one: this takes longer as there are more."""
@@ -649,6 +716,7 @@ class ThreadLog:
         given: list[Any],
         *,
         keys: Sequence[str | None] | str | None = None,
+        new_keys: bool = False,
         expected: int | Unset,
         occurred_at: datetime | Sequence[datetime] | None = None,
         ttl: Seconds | None = None,
@@ -676,28 +744,37 @@ class ThreadLog:
         with operation(name, **self._about(thread_id)) as event:
             event.payload_bytes = sum(len(row["p_payload"]) for row in rows)
             event.details["entries"] = len(rows)
-            if d.single_statement_save and after is None and rows and not any(checked):
-                allotted = await self.db.run(
-                    lambda: append.append_entries(d, values, rows, expected),
-                    WRITE_STATEMENT,
-                    connection=connection,
-                    event=event,
-                )
+            # An append may be sent again if each entry has a key, and nothing would refuse it.
+            keyed = None not in checked and after is None and expected is UNSET and not new_keys
+            again = keyed and connection is None
+            # With a key that is there the statement fails, and with it a transaction of the host.
+            may_fail = connection is None or not any(checked)
+            if d.single_statement_save and after is None and rows and may_fail:
+                try:
+                    allotted = await self.db.run(
+                        lambda: append.append_entries(d, values, rows, expected),
+                        WRITE_STATEMENT,
+                        connection=connection,
+                        event=event,
+                    )
+                except UniqueViolation:
+                    allotted = None
+                except DatabaseUnreachable as lost:
+                    if not again or not lost.maybe_applied:
+                        raise
+                    allotted = None
                 if allotted is not None:
                     return list(range(allotted.next_seq - len(rows), allotted.next_seq))
 
             def program() -> Program[list[int]]:
                 placed = yield from append.append_entries_locked(
-                    d, log, values, rows, expected, after
+                    d, log, values, rows, expected, after, new_keys
                 )
                 if clearing is not None:
                     other = clearing._log(thread_id)
                     yield from clear_entries(d, other, clearing._values(other))
                 return placed
 
-            # An append may be sent again if each entry has a key, and no version would refuse it.
-            keyed = None not in checked and after is None and expected is UNSET
-            again = keyed and connection is None
             return await self._run_with_retries(
                 program, connection, event, tries=TRIES if again else 1
             )

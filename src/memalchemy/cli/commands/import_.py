@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,13 +18,15 @@ from memalchemy.cli.formatting import count, format_size
 from memalchemy.cli.json_lines import LineReader, input_size, open_input
 from memalchemy.cli.usage import UsageError, usage_errors
 from memalchemy.errors import DriverMissing
+from memalchemy.importers.sources import SOURCES
 
 if TYPE_CHECKING:
     from memalchemy import Database
     from memalchemy.importers.openai_agents import Outcome
+    from memalchemy.importers.target import Outcome as RecordOutcome
 
-FRAMEWORKS = ("langgraph", "openai-agents")
-"""Frameworks whose tables ``--from`` reads; a file of that name is written ``./langgraph``."""
+FRAMEWORKS = ("langgraph", "openai-agents", *SOURCES)
+"""Frameworks whose storage ``--from`` reads; a file of that name is written ``./langgraph``."""
 
 STATUSES = ("imported", "resumed", "unchanged", "replaced", "skipped", "conflict", "bad")
 
@@ -44,7 +46,7 @@ async def import_(
         str,
         typer.Argument(
             metavar="FILE",
-            help="JSON lines; - reads stdin. With --from: langgraph or openai-agents.",
+            help=f"JSON lines; - reads stdin. With --from: {', '.join(FRAMEWORKS)}.",
         ),
     ],
     prefix: Annotated[
@@ -55,7 +57,7 @@ async def import_(
     ] = OnConflict.ERROR,
     from_: Annotated[
         str | None,
-        typer.Option("--from", metavar="URL", help="Database with the framework's tables."),
+        typer.Option("--from", metavar="PLACE", help="URL or path of the framework's storage."),
     ] = None,
     from_schema: Annotated[
         str | None, typer.Option(metavar="NAME", help="With --from: schema of those tables.")
@@ -77,9 +79,9 @@ async def import_(
     becomes a checkpoint; other fields become metadata. Bad lines and conflicts are reported and
     skipped, and the exit code is 4. If the import is interrupted, run it again.
 
-    `import langgraph --from URL` imports the threads and items of LangGraph's savers and stores;
-    `import openai-agents --from URL` imports the sessions of the OpenAI Agents SDK. Everything is
-    read back and compared. Run it again later to import what is new.
+    `import NAME --from PLACE` imports what another library has stored in its own tables or files,
+    such as `import langgraph --from URL` or `import claude-code --from ~/.claude/projects`.
+    Everything is read back and compared. Run it again later to import what is new.
     """
     if source not in FRAMEWORKS:
         if from_ is not None or dry_run:
@@ -91,6 +93,12 @@ async def import_(
     if source == "openai-agents":
         return await _import_openai_agents(
             ctx, from_, from_schema, messages_table, prefix, on_conflict, dry_run=dry_run
+        )
+    if source != "langgraph":
+        if messages_table is not None:
+            raise UsageError("--messages-table goes with openai-agents")
+        return await _import_records(
+            ctx, source, from_, from_schema, prefix, on_conflict, dry_run=dry_run
         )
     if on_conflict is OnConflict.REPLACE or messages_table is not None:
         raise UsageError("langgraph takes neither --on-conflict replace nor --messages-table")
@@ -205,6 +213,12 @@ async def _import_langgraph(
         )
         done = "would be written" if dry_run else "written, read back and compared"
         ctx.terminal.print(f"what is new {done} in {seconds:.1f} s")
+        if report.classes:
+            names = ", ".join(f"{module}.{name}" for module, name in report.classes)
+            ctx.terminal.print_note(
+                f"the threads hold objects of {names}. They come back as dicts, unless you name "
+                f"their classes: MemalchemySaver(…, {report.allow_list()})"
+            )
     return REFUSED if report.problems else OK
 
 
@@ -277,6 +291,58 @@ async def _import_openai_agents(
     return REFUSED if counts["bad"] or counts["conflict"] or unreadable else OK
 
 
+async def _import_records(
+    ctx: Context,
+    name: str,
+    place: str,
+    schema: str | None,
+    prefix: str,
+    on_conflict: OnConflict,
+    *,
+    dry_run: bool,
+) -> int:
+    from memalchemy.importers.target import Target
+
+    source = SOURCES[name]
+    outcomes: list[RecordOutcome] = []
+    started = time.perf_counter()
+    with ctx.terminal.progress("comparing" if dry_run else "importing") as progress:
+        total = await source.count(place, schema=schema)
+        async with _open_target(ctx, dry_run=dry_run) as db:
+            target = Target(db, prefix=prefix, on_conflict=on_conflict.value, dry_run=dry_run)
+            async with aclosing(source.read(place, schema=schema)) as records:
+                with usage_errors():
+                    async for record in records:
+                        outcomes.append(await target.write(record))
+                        progress.update(len(outcomes), total)
+                        _print_record_problems(ctx, outcomes[-1])
+    seconds = time.perf_counter() - started
+    counts: Counter[str] = Counter(outcome.status for outcome in outcomes)
+    written = sum(outcome.written for outcome in outcomes)
+    unreadable = sum(outcome.unreadable for outcome in outcomes)
+    if ctx.as_json:
+        ctx.terminal.print_json(
+            {
+                "dry_run": dry_run,
+                "records": {status: counts[status] for status in STATUSES},
+                "written": written,
+                "unreadable": unreadable,
+                "seconds": round(seconds, 3),
+                "problems": [
+                    asdict(outcome) for outcome in outcomes if outcome.problem or outcome.unreadable
+                ],
+            }
+        )
+    else:
+        ctx.terminal.print(f"{count(len(outcomes), 'record')}: {_summary(counts)}")
+        done = "would be written" if dry_run else "written, read back and compared"
+        ctx.terminal.print(
+            f"{count(written, 'entry, checkpoint or item', 'entries, checkpoints and items')} "
+            f"{done} in {seconds:.1f} s"
+        )
+    return REFUSED if counts["bad"] or counts["conflict"] or unreadable else OK
+
+
 def _print_outcome_problems(ctx: Context, outcome: Outcome) -> None:
     name = f"session {outcome.session_id}"
     if outcome.branch != "main":
@@ -286,6 +352,14 @@ def _print_outcome_problems(ctx: Context, outcome: Outcome) -> None:
     if outcome.unreadable:
         rows = count(outcome.unreadable, "row")
         ctx.terminal.print_note(f"{name}: {rows} left out, not JSON")
+
+
+def _print_record_problems(ctx: Context, outcome: RecordOutcome) -> None:
+    if outcome.problem:
+        ctx.terminal.print_note(f"{outcome.name}: {outcome.problem}")
+    if outcome.unreadable:
+        left = count(outcome.unreadable, "part")
+        ctx.terminal.print_note(f"{outcome.name}: {left} left out, {outcome.reason}")
 
 
 def _summary(counts: Counter[str]) -> str:

@@ -168,9 +168,14 @@ def _to_document(entry: Entry) -> dict[str, Any]:
 
 def _role_and_text(value: Any) -> tuple[str, str]:
     """Split an entry that is a message into its role and its words; others have no role."""
-    from memalchemy.messages import role_of, words_of
+    from memalchemy.messages import content_field, role_of, text_of
 
-    if isinstance(value, dict) and isinstance(value.get("role"), str):
-        rest = {name: part for name, part in value.items() if name not in ("role", "content")}
-        return str(role_of(value)), words_of(value.get("content")) or shorten(rest)
-    return "", shorten(value)
+    role = role_of(value) if isinstance(value, dict) else ""
+    if not role:
+        return "", shorten(value)
+    shown = ("role", content_field(value))
+    rest = {name: part for name, part in value.items() if name not in shown}
+    content = value.get("content")
+    if isinstance(content, dict):  # of Gemini
+        content = content.get("parts")
+    return role, text_of(value) or shorten(content or rest)

@@ -18,7 +18,15 @@ from urllib.parse import quote
 
 import ormsgpack
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde.jsonplus import (
+    EXT_CONSTRUCTOR_KW_ARGS,
+    EXT_CONSTRUCTOR_POS_ARGS,
+    EXT_CONSTRUCTOR_SINGLE_ARG,
+    EXT_METHOD_SINGLE_ARG,
+    EXT_PYDANTIC_V1,
+    EXT_PYDANTIC_V2,
+    JsonPlusSerializer,
+)
 
 from memalchemy.contracts import Packed
 from memalchemy.dialects import parse_url
@@ -31,10 +39,27 @@ from memalchemy.errors import (
 )
 
 PAGE = 500
+_OF_CLASSES = frozenset(
+    {
+        EXT_CONSTRUCTOR_SINGLE_ARG,
+        EXT_CONSTRUCTOR_POS_ARGS,
+        EXT_CONSTRUCTOR_KW_ARGS,
+        EXT_METHOD_SINGLE_ARG,
+        EXT_PYDANTIC_V1,
+        EXT_PYDANTIC_V2,
+    }
+)
+"""Extensions that begin with a module and a name in it."""
 
 
 class RawSerializer:
-    """Serialiser that leaves extensions of MessagePack, and unknown formats, as they are."""
+    """Serialiser that leaves extensions of MessagePack, and unknown formats, as they are.
+
+    ``classes`` collects the module and name of each class whose objects it has read.
+    """
+
+    def __init__(self) -> None:
+        self.classes: set[tuple[str, str]] = set()
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         if isinstance(obj, Packed):
@@ -49,7 +74,7 @@ class RawSerializer:
         kind, stored = data
         if kind == "msgpack":
             return ormsgpack.unpackb(
-                stored, ext_hook=ormsgpack.Ext, option=ormsgpack.OPT_NON_STR_KEYS
+                stored, ext_hook=self._extension, option=ormsgpack.OPT_NON_STR_KEYS
             )
         if kind == "json":
             return JsonPlusSerializer(allowed_msgpack_modules=None).loads_typed(data)
@@ -58,6 +83,13 @@ class RawSerializer:
         if kind == "bytearray":
             return bytearray(stored)
         return bytes(stored) if kind == "bytes" else Packed(kind, bytes(stored))
+
+    def _extension(self, code: int, data: bytes) -> ormsgpack.Ext:
+        """Note the class of an object, and those of the objects in it; leave it as it is."""
+        inner = ormsgpack.unpackb(data, ext_hook=self._extension, option=ormsgpack.OPT_NON_STR_KEYS)
+        if code in _OF_CLASSES:
+            self.classes.add((inner[0], inner[1]))
+        return ormsgpack.Ext(code, data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +127,7 @@ class Source(ABC):
     value: ClassVar[str]
     vector: ClassVar[str]
     saver: BaseCheckpointSaver[Any]
+    serde: RawSerializer
 
     @abstractmethod
     async def rows(self, sql: str, *values: Any) -> Rows:
@@ -187,6 +220,8 @@ class Source(ABC):
             )
             for row in found
         ]
+        for one in made:
+            self.serde.loads_typed((one.value.format, one.value.data))
         return sorted(made, key=lambda one: (one.task_path, one.task_id, one.index))
 
     async def items(self) -> AsyncIterator[list[StoredItem]]:
@@ -285,8 +320,8 @@ async def open_source(url: str, *, schema: str | None = None) -> AsyncIterator[S
 class _Sqlite(Source):
     writes, value, vector = "writes", "value", "embedding"
 
-    def __init__(self, connection: Any, saver: Any) -> None:
-        self.connection, self.saver = connection, saver
+    def __init__(self, connection: Any, saver: Any, serde: RawSerializer) -> None:
+        self.connection, self.saver, self.serde = connection, saver, serde
 
     async def rows(self, sql: str, *values: Any) -> Rows:
         async with self.connection.execute(sql, values) as cursor:
@@ -308,16 +343,17 @@ async def _sqlite(path: str) -> AsyncIterator[Source]:
     if not Path(path).is_file():  # noqa: ASYNC240 - once, before anything else runs
         raise DatabaseUnreachable(f"there is no file {path}")
     async with aiosqlite.connect(f"file:{quote(path)}?mode=ro", uri=True) as connection:
-        saver = AsyncSqliteSaver(connection, serde=RawSerializer())
+        serde = RawSerializer()
+        saver = AsyncSqliteSaver(connection, serde=serde)
         saver.is_setup = True  # otherwise its first read would create tables
-        yield _Sqlite(connection, saver)
+        yield _Sqlite(connection, saver, serde)
 
 
 class _Postgresql(Source):
     writes, value, vector = "checkpoint_writes", "blob", "embedding::text"
 
-    def __init__(self, connection: Any, saver: Any) -> None:
-        self.connection, self.saver = connection, saver
+    def __init__(self, connection: Any, saver: Any, serde: RawSerializer) -> None:
+        self.connection, self.saver, self.serde = connection, saver, serde
 
     async def rows(self, sql: str, *values: Any) -> Rows:
         cursor = await self.connection.execute(sql.replace("?", "%s"), values or None)
@@ -355,4 +391,5 @@ async def _postgresql(url: str, schema: str | None) -> AsyncIterator[Source]:
         raise DatabaseUnreachable("LangGraph's database cannot be reached") from error
     async with connection:
         await connection.set_read_only(True)
-        yield _Postgresql(connection, AsyncPostgresSaver(connection, serde=RawSerializer()))
+        serde = RawSerializer()
+        yield _Postgresql(connection, AsyncPostgresSaver(connection, serde=serde), serde)

@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_METHODS, SAFE_MSGPACK_TYPES
 
 from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.database import Database
@@ -30,6 +31,7 @@ from memalchemy.integrations.langgraph.saver import MemalchemySaver
 from memalchemy.store import Store
 
 RAW: Any = RawSerializer()
+_METHODS = {(module, name) for module, name, _ in SAFE_MSGPACK_METHODS}
 
 
 @dataclass(slots=True)
@@ -54,6 +56,13 @@ class ImportReport:
     done: int = 0
     """Checkpoints and items that were processed."""
     problems: list[str] = field(default_factory=list)
+    classes: list[tuple[str, str]] = field(default_factory=list)
+    """Modules and names of the classes, other than LangGraph's and Python's own, of which the
+    source has objects. A saver reads them as dicts unless its ``serde`` allows them."""
+
+    def allow_list(self) -> str:
+        """Return the argument of `MemalchemySaver` with which objects of `classes` come back."""
+        return f"serde=JsonPlusSerializer(allowed_msgpack_modules={self.classes!r})"
 
 
 async def import_langgraph(
@@ -95,6 +104,7 @@ async def import_langgraph(
         work = _Import(source, db, prefix, dry_run, index_text, report, progress)
         await work.threads()
         await work.items()
+        report.classes = sorted(source.serde.classes - SAFE_MSGPACK_TYPES - _METHODS)
     return report
 
 

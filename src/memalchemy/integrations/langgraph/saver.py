@@ -7,7 +7,7 @@ LangGraph's own serialiser; `_records` converts LangGraph's records to states an
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -32,6 +32,7 @@ from memalchemy.contracts import CheckpointInfo, Packed, Seconds, Snapshot
 from memalchemy.database import Database, HostConnection
 from memalchemy.integrations._base import AnyDatabase, SyncAdapter, blocking
 from memalchemy.integrations.langgraph import _records as records
+from memalchemy.integrations.langgraph._finished import Finished
 from memalchemy.keys import check_list
 
 MAX_NAMESPACES = 256
@@ -86,16 +87,30 @@ class MemalchemySaver(SyncAdapter, BaseCheckpointSaver[str]):
 
     @classmethod
     def from_conn_string(
-        cls, conn_string: str, *, serde: SerializerProtocol | None = None
+        cls,
+        conn_string: str,
+        *,
+        pipeline: bool = False,
+        serde: SerializerProtocol | None = None,
     ) -> MemalchemySaver:
-        """Make a saver for ``with`` or ``async with``, as LangGraph's savers are made."""
+        """Make a saver for ``with`` or ``async with``, as LangGraph's savers are made.
+
+        *pipeline* has no effect: a save is one round trip as it is.
+        """
         return cls(conn_string, serde=serde)
 
     async def asetup(self) -> None:
         """Bring the database's schema up to this release; for a SQLite file this is not needed."""
         await self.db.migrate()
 
-    setup = blocking(asetup)
+    def setup(self) -> Awaitable[None]:
+        """Do what `asetup` does, before it returns; ``await saver.setup()`` is allowed, too.
+
+        So it stands for the `setup` of LangGraph's savers with and of those without ``await``. In a
+        thread whose event loop is running it blocks the loop.
+        """
+        self.wait(self.asetup())
+        return Finished()
 
     def checkpointer(self, checkpoint_ns: str = "") -> Checkpointer:
         """Return the native checkpointer of a namespace, to search, list, measure and prune it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from concurrent.futures import Future
 from copy import deepcopy
 from typing import Any, Self
@@ -27,6 +27,7 @@ from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.integrations._base import AnyDatabase, SyncAdapter, blocking, paged
 from memalchemy.integrations.langgraph import _records as records
 from memalchemy.integrations.langgraph._batcher import OpBatcher
+from memalchemy.integrations.langgraph._finished import Finished
 from memalchemy.integrations.langgraph._operations import (
     Batch,
     Name,
@@ -91,16 +92,32 @@ class MemalchemyStore(SyncAdapter, BaseStore):
 
     @classmethod
     def from_conn_string(
-        cls, conn_string: str, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None
+        cls,
+        conn_string: str,
+        *,
+        pipeline: bool = False,
+        pool_config: Mapping[str, Any] | None = None,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
     ) -> Self:
-        """Make a store for ``with`` or ``async with``, as LangGraph's stores are made."""
+        """Make a store for ``with`` or ``async with``, as LangGraph's stores are made.
+
+        *pipeline* and *pool_config* have no effect: give ``db`` a `Database` with a ``pool_size``.
+        """
         return cls(conn_string, index=index, ttl=ttl)
 
     async def asetup(self) -> None:
         """Bring the database's schema up to this release; for a SQLite file this is not needed."""
         await self.db.migrate()
 
-    setup = blocking(asetup)
+    def setup(self) -> Awaitable[None]:
+        """Do what `asetup` does, before it returns; ``await store.setup()`` is allowed, too.
+
+        So it stands for the `setup` of LangGraph's stores with and of those without ``await``. In a
+        thread whose event loop is running it blocks the loop.
+        """
+        self.wait(self.asetup())
+        return Finished()
 
     # --- Batches ---------------------------------------------------------------------------------
 

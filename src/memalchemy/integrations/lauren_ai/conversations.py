@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from memalchemy import ConversationStore
@@ -65,8 +66,12 @@ class MemalchemyConversationStore(LaurenAdapter):
         extra = found.get(EXTRA_FIELDS) or {}
         return snapshot | restore_types(extra.get("fields", {}), extra.get("types", ()))
 
-    async def save(self, conversation_id: str, snapshot: Any) -> None:
+    async def save(
+        self, conversation_id: str, snapshot: Any, *, occurred_at: datetime | None = None
+    ) -> None:
         """Replace a conversation by a snapshot or a list of messages, as a whole or not at all.
+
+        *occurred_at* is the time of the messages that are new; now, if not given.
 
         Raises:
             StorageError: *snapshot* is neither, or cannot be stored; nothing was written.
@@ -87,7 +92,7 @@ class MemalchemyConversationStore(LaurenAdapter):
                 types: Any = []
                 fields = to_plain(rest, types, [])
                 given[EXTRA_FIELDS] = {"fields": fields, **({"types": types} if types else {})}
-            await self.native.save(conversation_id, given)
+            await self.native.save(conversation_id, given, occurred_at=occurred_at)
 
     async def delete(self, conversation_id: str) -> None:
         """Delete a conversation, if it is there."""

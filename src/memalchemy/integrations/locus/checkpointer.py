@@ -103,7 +103,7 @@ class MemalchemyCheckpointer(LocusAdapter, BaseCheckpointer):
         """
         self._note_superseded(thread_id, state)
         return await self.native.save(
-            _canonical(state),
+            canonical(state),
             thread_id,
             checkpoint_id or uuid4().hex,
             metadata,
@@ -255,7 +255,7 @@ class MemalchemyCheckpointer(LocusAdapter, BaseCheckpointer):
             await self.delete(thread_id)
 
 
-def _canonical(state: AgentState) -> dict[str, Any]:
+def canonical(state: AgentState) -> dict[str, Any]:
     """Return the stored form of *state*, with sets as sorted lists.
 
     locus lists a set in the order of the process' hashes: another process would see a change.

@@ -1,0 +1,462 @@
+"""The layouts in which locus' checkpointers and stores keep what they have.
+
+Nothing at a place is changed. Those of Redis, S3 and OpenSearch are read with their own clients,
+which locus needs for them, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+
+from memalchemy.contracts import NewItem
+from memalchemy.errors import DatabaseUnreachable, DriverMissing, NotFound
+from memalchemy.importers.foreign_tables import ForeignTables, Row
+
+_INDEX = ":_checkpoints"
+"""End of the key under which a thread's checkpoints are listed."""
+_ADDED = ("_checkpoint_id", "_checkpoint_timestamp", "_metadata")
+"""Keys that locus adds to a state in a key-value store."""
+_PARTS = "\x1f"
+"""Separator of the parts of a namespace."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NOTHING = "there is nothing of locus' in {}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCheckpoint:
+    """State as JSON, with what is known of its save."""
+
+    state: dict[str, Any]
+    saved_at: datetime
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredThread:
+    """Ids of a thread's checkpoints, oldest first, and the function that reads one."""
+
+    thread_id: str
+    checkpoint_ids: list[str]
+    load: Callable[[str], Awaitable[StoredCheckpoint | None]]
+
+
+class Place:
+    """Storage of locus', of which `threads` and `items` yield everything."""
+
+    async def count(self) -> tuple[int, int]:
+        """Count the threads and the items."""
+        raise NotImplementedError
+
+    async def threads(self) -> AsyncIterator[StoredThread]:
+        """Yield the threads, by id."""
+        raise NotImplementedError
+        yield
+
+    async def items(self) -> AsyncIterator[NewItem]:
+        """Yield the items of the store, if it has one."""
+        return
+        yield
+
+
+class Files(Place):
+    """Directory of a `FileCheckpointer`: a JSON file for each checkpoint."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, place: str) -> AsyncIterator[Place]:
+        """Open a directory."""
+        found = cls(Path(place))
+        if not await asyncio.to_thread(found._directories):
+            raise NotFound(_NOTHING.format(place))
+        yield found
+
+    @staticmethod
+    def is_no_directory(place: str) -> bool:
+        """Return whether *place* is something else than a directory."""
+        return not Path(place).is_dir()
+
+    async def count(self) -> tuple[int, int]:
+        """Count the directories of threads."""
+        return len(await asyncio.to_thread(self._directories)), 0
+
+    async def threads(self) -> AsyncIterator[StoredThread]:
+        """Yield the threads in the order of their directories."""
+        for directory in await asyncio.to_thread(self._directories):
+            yield await asyncio.to_thread(self._thread, directory)
+
+    def _directories(self) -> list[Path]:
+        return sorted(
+            one for one in self._directory.iterdir() if one.is_dir() and any(one.glob("*.json"))
+        )
+
+    def _thread(self, directory: Path) -> StoredThread:
+        found: dict[str, tuple[datetime, Path]] = {}
+        thread_id = directory.name  # what is left of it if no file can be read
+        for file in directory.glob("*.json"):
+            document = _read_json(file)
+            name = file.stem if document is None else str(document["checkpoint_id"])
+            found[name] = (_EPOCH if document is None else _time(document["created_at"]), file)
+            thread_id = thread_id if document is None else str(document["thread_id"])
+        ids = sorted(found, key=lambda one: (found[one][0], one))
+
+        async def load(checkpoint_id: str) -> StoredCheckpoint | None:
+            return await asyncio.to_thread(_checkpoint_of_file, found[checkpoint_id][1])
+
+        return StoredThread(thread_id, ids, load)
+
+
+class _KeyValues(Place):
+    """Keys with JSON documents, as locus' `StorageBackendAdapter` writes them.
+
+    ``THREAD:_checkpoints`` lists the checkpoints of a thread, ``THREAD:ID`` has one.
+    """
+
+    async def keys(self) -> list[str]:
+        """Return all keys."""
+        raise NotImplementedError
+
+    async def get(self, key: str) -> dict[str, Any] | None:
+        """Return the document of a key."""
+        raise NotImplementedError
+
+    async def count(self) -> tuple[int, int]:
+        """Count the lists of checkpoints."""
+        return len(await self._thread_ids()), 0
+
+    async def threads(self) -> AsyncIterator[StoredThread]:
+        """Yield the threads, by id."""
+        for thread_id in await self._thread_ids():
+            listed = (await self.get(thread_id + _INDEX) or {}).get("checkpoints", [])
+            listed.sort(key=lambda one: (one.get("timestamp", ""), one["checkpoint_id"]))
+            ids = [one["checkpoint_id"] for one in listed]
+            yield StoredThread(thread_id, ids, partial(self._load, thread_id))
+
+    async def _thread_ids(self) -> list[str]:
+        keys = await self.keys()
+        found = sorted(key.removesuffix(_INDEX) for key in keys if key.endswith(_INDEX))
+        if not found:
+            raise NotFound(_NOTHING.format("this place"))
+        return found
+
+    async def _load(self, thread_id: str, checkpoint_id: str) -> StoredCheckpoint | None:
+        document = await self.get(f"{thread_id}:{checkpoint_id}")
+        if document is None:
+            return None
+        state = {name: value for name, value in document.items() if name not in _ADDED}
+        at = _time(document.get("_checkpoint_timestamp"))
+        return StoredCheckpoint(state, at, document.get("_metadata") or {})
+
+
+class Redis(_KeyValues):
+    """Keys of a `RedisBackend`. The URL's ``prefix`` is that of the backend."""
+
+    def __init__(self, client: Any, prefix: str) -> None:
+        self._client, self._prefix = client, prefix
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, place: str) -> AsyncIterator[Place]:
+        """Connect to a server."""
+        try:
+            from redis.asyncio import Redis as Client
+            from redis.exceptions import RedisError
+        except ImportError as error:
+            raise DriverMissing("redis", None, what="client") from error
+        url, options = _split_options(place, "prefix")
+        prefix = options.get("prefix", "locus:checkpoint:")
+        async with Client.from_url(url, decode_responses=True) as client:
+            try:
+                yield cls(client, prefix)
+            except RedisError as error:
+                raise DatabaseUnreachable(
+                    f"Redis cannot be read: {type(error).__name__}"
+                ) from error
+
+    async def keys(self) -> list[str]:
+        """Return all keys, without the prefix."""
+        found = self._client.scan_iter(match=_literal(self._prefix) + "*", count=1_000)
+        return [key.removeprefix(self._prefix) async for key in found]
+
+    async def get(self, key: str) -> dict[str, Any] | None:
+        """Return the document of a key."""
+        text = await self._client.get(self._prefix + key)
+        return None if text is None else _document(text)
+
+
+class OpenSearch(_KeyValues):
+    """Documents of an `OpenSearchBackend`, in the index that the URL's path names."""
+
+    def __init__(self, client: Any, index: str) -> None:
+        self._client, self._index = client, index
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, place: str) -> AsyncIterator[Place]:
+        """Connect to a server, with TLS unless the scheme is ``opensearch+http``."""
+        try:
+            from opensearchpy import AsyncOpenSearch
+            from opensearchpy.exceptions import OpenSearchException
+        except ImportError as error:
+            raise DriverMissing("opensearch-py[async]", None, what="client") from error
+        url = urlsplit(place)
+        scheme = "http" if url.scheme == "opensearch+http" else "https"
+        auth = (unquote(url.username), unquote(url.password or "")) if url.username else None
+        host = f"{scheme}://{url.hostname}:{url.port or 9200}"
+        client = AsyncOpenSearch(hosts=[host], http_auth=auth)
+        try:
+            yield cls(client, url.path.strip("/") or "locus-checkpoints")
+        except OpenSearchException as error:
+            name = type(error).__name__
+            raise DatabaseUnreachable(f"OpenSearch cannot be read: {name}") from error
+        finally:
+            await client.close()
+
+    async def keys(self) -> list[str]:
+        """Return the ids of all documents."""
+        from opensearchpy.helpers import async_scan
+
+        query = {"query": {"match_all": {}}, "_source": False}
+        found = async_scan(self._client, query=query, index=self._index)
+        return [hit["_id"] async for hit in found]
+
+    async def get(self, key: str) -> dict[str, Any] | None:
+        """Return the document of a key."""
+        found = await self._client.get(index=self._index, id=key)
+        document: dict[str, Any] = found["_source"]["data"]
+        return document
+
+
+class Objects(Place):
+    """Objects of an `S3Backend`: ``PREFIX/THREAD/ID.json`` with the state, and ``ID.meta.json``."""
+
+    def __init__(self, client: Any, bucket: str, prefix: str) -> None:
+        self._client, self._bucket, self._prefix = client, bucket, prefix
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, place: str) -> AsyncIterator[Place]:
+        """Connect with boto3's credentials. ``endpoint_url`` and ``region_name`` are options."""
+        try:
+            import boto3
+            from botocore.exceptions import BotoCoreError, ClientError
+        except ImportError as error:
+            raise DriverMissing("boto3", None, what="client") from error
+        url, options = _split_options(place, "endpoint_url", "region_name")
+        parts = urlsplit(url)
+        prefix = unquote(parts.path).lstrip("/") or "locus/checkpoints/"
+        client = await asyncio.to_thread(partial(boto3.client, "s3", **options))
+        try:
+            yield cls(client, parts.netloc, prefix if prefix.endswith("/") else f"{prefix}/")
+        except (BotoCoreError, ClientError) as error:
+            name = type(error).__name__
+            raise DatabaseUnreachable(f"the bucket cannot be read: {name}") from error
+        finally:
+            await asyncio.to_thread(client.close)
+
+    async def count(self) -> tuple[int, int]:
+        """Count the threads."""
+        return len(await asyncio.to_thread(self._by_thread)), 0
+
+    async def threads(self) -> AsyncIterator[StoredThread]:
+        """Yield the threads, by id."""
+        for thread_id, ids in (await asyncio.to_thread(self._by_thread)).items():
+            loads = await asyncio.gather(
+                *(asyncio.to_thread(self._load, thread_id, one, whole=False) for one in ids)
+            )
+            saved = {one: found.saved_at for one, found in zip(ids, loads, strict=True) if found}
+            ids.sort(key=lambda one: (saved.get(one, _EPOCH), one))
+
+            async def load(one: str, thread_id: str = thread_id) -> StoredCheckpoint | None:
+                return await asyncio.to_thread(self._load, thread_id, one)
+
+            yield StoredThread(thread_id, ids, load)
+
+    def _by_thread(self) -> dict[str, list[str]]:
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=self._bucket, Prefix=self._prefix
+        )
+        found: dict[str, list[str]] = {}
+        for page in pages:
+            for stored in page.get("Contents", ()):
+                thread_id, _, name = stored["Key"].removeprefix(self._prefix).rpartition("/")
+                if thread_id and name.endswith(".json") and not name.endswith(".meta.json"):
+                    found.setdefault(thread_id, []).append(name.removesuffix(".json"))
+        if not found:
+            raise NotFound(_NOTHING.format(f"s3://{self._bucket}/{self._prefix}"))
+        return dict(sorted(found.items()))
+
+    def _load(
+        self, thread_id: str, checkpoint_id: str, *, whole: bool = True
+    ) -> StoredCheckpoint | None:
+        key = f"{self._prefix}{thread_id}/{checkpoint_id}"
+        meta = _document(self._get(f"{key}.meta.json") or "null") or {}
+        document = _document(self._get(f"{key}.json") or "null") if whole or not meta else meta
+        if document is None:
+            return None
+        at = _time(document.get("created_at"))
+        return StoredCheckpoint(document.get("state") or {}, at, meta.get("metadata") or {})
+
+    def _get(self, key: str) -> str | None:
+        try:
+            found = self._client.get_object(Bucket=self._bucket, Key=key)
+        except self._client.exceptions.NoSuchKey:
+            return None
+        return str(found["Body"].read(), "utf-8")
+
+
+class Tables(Place):
+    """Tables of `PgCheckpointer`, of the PostgreSQL backend and store, or of `HolographicStore`.
+
+    Row-level security shows a role the rows of one tenant at most, unless it may bypass it. Where
+    several tenants are seen, thread ids and namespaces begin with the tenant's name.
+    """
+
+    def __init__(self, tables: ForeignTables) -> None:
+        self._tables = tables
+        self._versioned = tables.like("", "tenant", "thread_id", "checkpoint_id", "seq", "data")
+        self._key_values = [
+            name
+            for name in tables.like("", "thread_id", "checkpoint_id", "data", "updated_at")
+            if name not in self._versioned
+        ]
+        self._stores = tables.like("", "ns", "key", "value", "metadata", "version", "content")
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, place: str, schema: str | None) -> AsyncIterator[Place]:
+        """Open a database."""
+        async with ForeignTables.open(place, schema=schema) as tables:
+            found = cls(tables)
+            if not (found._versioned or found._key_values or found._stores):
+                raise NotFound("there are no tables of locus' in this database")
+            yield found
+
+    async def count(self) -> tuple[int, int]:
+        """Count the threads and the items."""
+        threads = sum([1 async for _ in self.threads()])
+        return threads, sum([await self._tables.count(name) for name in self._stores])
+
+    async def threads(self) -> AsyncIterator[StoredThread]:
+        """Yield the threads of each table, by tenant and id."""
+        for name in self._versioned:
+            found: dict[tuple[str, str], list[str]] = {}
+            columns = ("tenant", "thread_id", "checkpoint_id")
+            async for row in self._tables.rows(name, "tenant", "thread_id", "seq", only=columns):
+                found.setdefault((row["tenant"], row["thread_id"]), []).append(row["checkpoint_id"])
+            several = len({tenant for tenant, _ in found}) > 1
+            for (tenant, thread_id), ids in found.items():
+                load = partial(self._load, name, tenant, thread_id)
+                yield StoredThread(f"{tenant}/{thread_id}" if several else thread_id, ids, load)
+        for name in self._key_values:
+            async for thread in _TableOfKeys(self._tables, name).threads():
+                yield thread
+
+    async def items(self) -> AsyncIterator[NewItem]:
+        """Yield the items of each store."""
+        for name in self._stores:
+            tenants = set()
+            if "tenant" in self._tables.columns(name):
+                rows = self._tables.rows(name, "tenant", only=("tenant",))
+                tenants = {row["tenant"] async for row in rows}
+            async for row in self._tables.rows(name, "ns", "key"):
+                yield _item(row, [row["tenant"]] if len(tenants) > 1 else [])
+
+    async def _load(
+        self, name: str, tenant: str, thread_id: str, checkpoint_id: str
+    ) -> StoredCheckpoint | None:
+        chosen = {"tenant": tenant, "thread_id": thread_id, "checkpoint_id": checkpoint_id}
+        async for row in self._tables.rows(name, "seq", where=chosen):
+            document = _document(row["data"])
+            if document is not None:
+                return StoredCheckpoint(
+                    document, _time(row["created_at"]), _document(row["metadata"]) or {}
+                )
+        return None
+
+
+class _TableOfKeys(_KeyValues):
+    """Table of the PostgreSQL backend, whose column ``thread_id`` has the keys."""
+
+    def __init__(self, tables: ForeignTables, name: str) -> None:
+        self._tables, self._name = tables, name
+
+    async def keys(self) -> list[str]:
+        """Return all keys."""
+        rows = self._tables.rows(self._name, "thread_id", only=("thread_id",))
+        return [row["thread_id"] async for row in rows]
+
+    async def get(self, key: str) -> dict[str, Any] | None:
+        """Return the document of a key."""
+        async for row in self._tables.rows(self._name, "thread_id", where={"thread_id": key}):
+            return _document(row["data"])
+        return None
+
+
+def _item(row: Row, tenant: list[str]) -> NewItem:
+    """Return a row as an item, without its vector, which locus made in a way of its own."""
+    value = row["value"]
+    return NewItem(
+        (*tenant, *str(row["ns"]).split(_PARTS)),
+        row["key"],
+        json.loads(value) if isinstance(value, str | bytes) else value,
+        _document(row["metadata"]) or {},
+        created_at=_time(row["created_at"]),
+        updated_at=_time(row["updated_at"]),
+    )
+
+
+def _checkpoint_of_file(file: Path) -> StoredCheckpoint | None:
+    document = _read_json(file)
+    if document is None:
+        return None
+    at = _time(document["created_at"])
+    return StoredCheckpoint(document["state"], at, document.get("metadata") or {})
+
+
+def _read_json(file: Path) -> dict[str, Any] | None:
+    """Return a checkpoint's file; ``None`` if it was cut off, or is none."""
+    document = _document(file.read_text(encoding="utf-8", errors="replace"))
+    wanted = {"checkpoint_id", "thread_id", "created_at", "state"}
+    return document if document is not None and wanted <= document.keys() else None
+
+
+def _document(stored: Any) -> dict[str, Any] | None:
+    if isinstance(stored, str | bytes):
+        try:
+            stored = json.loads(stored)
+        except ValueError:
+            return None
+    return stored if isinstance(stored, dict) else None
+
+
+def _time(stored: Any) -> datetime:
+    if not stored:
+        return _EPOCH
+    time = datetime.fromisoformat(stored) if isinstance(stored, str) else stored
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def _split_options(place: str, *names: str) -> tuple[str, dict[str, str]]:
+    """Split a URL into the part for the client, and the options of its query that are ours."""
+    url = urlsplit(place)
+    query = parse_qsl(url.query)
+    rest = "&".join(f"{name}={value}" for name, value in query if name not in names)
+    ours = {name: value for name, value in query if name in names}
+    return urlunsplit(url._replace(query=rest)), ours
+
+
+def _literal(text: str) -> str:
+    """Return Redis' pattern that matches *text* alone."""
+    return "".join(f"\\{one}" if one in "*?[]^\\" else one for one in text)

@@ -1,0 +1,165 @@
+"""Reads CrewAI's SQLite files: states of flows, pending feedback, and checkpoints.
+
+It does not need CrewAI, whose requirements exclude those of other frameworks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from memalchemy.checkpoints import Checkpointer
+from memalchemy.contracts import Retention
+from memalchemy.database import Database
+from memalchemy.errors import NotFound
+from memalchemy.importers.foreign_tables import ForeignTables, Row
+from memalchemy.importers.target import Items, NewCheckpoint, Record, Thread, Whole
+from memalchemy.integrations._importers._jsonb import decode_jsonb
+
+FLOWS = ("crewai", "flows")
+PENDING = (*FLOWS, "pending")
+CHECKPOINTS = ("crewai", "checkpoints")
+"""Where the adapters store what is imported; tests/integrations/crewai compares them."""
+
+_STATES = ("flow_states", "flow_uuid", "method_name", "state_json")
+_FEEDBACK = ("pending_feedback", "flow_uuid", "context_json", "state_json")
+_CHECKPOINTS = ("checkpoints", "id", "parent_id", "branch", "data")
+_BEGINNING = "flow_states-"
+"""Beginning of the id of an imported state; the id of its row follows."""
+_RESUMED = {"resumed": True}
+
+
+async def count(place: str, *, schema: str | None = None) -> int:
+    """Count the records: one for each flow, each pause, and each table of checkpoints."""
+    async with ForeignTables.open(place, schema=schema) as tables:
+        _check(tables)
+        states = [len(await _flows(tables, name)) for name in tables.like(*_STATES)]
+        pauses = [await tables.count(name) for name in tables.like(*_FEEDBACK)]
+        return sum(states) + sum(pauses) + len(tables.like(*_CHECKPOINTS))
+
+
+async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record]:
+    """Yield the flows by id, then what flows wait for, then the checkpoints.
+
+    Checkpoints become those of the location *place*, as it is written.
+    """
+    async with ForeignTables.open(place, schema=schema) as tables:
+        _check(tables)
+        flows: dict[str, list[int]] = {}
+        for name in tables.like(*_STATES):
+            flows = await _flows(tables, name)
+            for flow, ids in flows.items():
+                yield _flow(tables, name, flow, ids)
+        for name in tables.like(*_FEEDBACK):
+            async for row in tables.rows(name, "id"):
+                yield _pause(row, flows.get(row["flow_uuid"], []))
+        for name in tables.like(*_CHECKPOINTS):
+            ids_ = [row["id"] async for row in tables.rows(name, "rowid", only=["id"])]
+            yield _checkpoints(tables, name, place, ids_)
+
+
+def _check(tables: ForeignTables) -> None:
+    if not any(tables.like(*one) for one in (_STATES, _FEEDBACK, _CHECKPOINTS)):
+        raise NotFound("there are no tables of CrewAI's in this database")
+
+
+async def _flows(tables: ForeignTables, name: str) -> dict[str, list[int]]:
+    """Return the ids of the states of each flow, oldest first."""
+    flows: dict[str, list[int]] = {}
+    async for row in tables.rows(name, "flow_uuid", "id", only=["flow_uuid", "id"]):
+        flows.setdefault(row["flow_uuid"], []).append(row["id"])
+    return flows
+
+
+def _flow(tables: ForeignTables, name: str, flow: str, ids: list[int]) -> Thread:
+    names = {f"{_BEGINNING}{one}": one for one in ids}
+    earlier = dict(zip([*names][1:], names, strict=False))
+
+    async def load(checkpoint_id: str) -> NewCheckpoint | None:
+        async for row in tables.rows(name, "id", where={"id": names[checkpoint_id]}):
+            state = _object(row["state_json"])
+            if state is not None:
+                return NewCheckpoint(
+                    checkpoint_id,
+                    state,
+                    _time(row["timestamp"]),
+                    earlier.get(checkpoint_id),
+                    {"method": row["method_name"]},
+                )
+        return None
+
+    return Thread(FLOWS, flow, [*names], load, label=f"flow {flow}")
+
+
+def _pause(row: Row, ids: Sequence[int]) -> Record:
+    flow = row["flow_uuid"]
+    label = f"pending feedback of flow {flow}"
+    context, state = _object(row["context_json"]), _object(row["state_json"])
+    if context is None or state is None:
+        return Items((), label, unreadable=1)
+    value = {"context": context, "state": state}
+    imported = {f"{_BEGINNING}{one}" for one in ids}
+
+    async def load(db: Database, prefix: str) -> Any:
+        there = await _pending(db).load(prefix + flow)
+        if there is None:
+            newest = await Checkpointer(db, namespace=FLOWS).list_checkpoints(prefix + flow, 1)
+            if newest and newest[0] not in imported:
+                return _RESUMED
+        return there
+
+    async def save(db: Database, prefix: str, _: Any) -> None:
+        method, at = {"method": context.get("method_name")}, _time(row["created_at"])
+        await _pending(db).save(value, prefix + flow, None, method, occurred_at=at)
+
+    return Whole(
+        "thread",
+        label,
+        value,
+        load,
+        save,
+        # A flow that was resumed here, or waits for something later, is not made to wait again.
+        covers=lambda found: found == _RESUMED or _is_later(found, value),
+    )
+
+
+def _pending(db: Database) -> Checkpointer:
+    return Checkpointer(db, namespace=PENDING, retention=Retention(keep_last=1))
+
+
+def _is_later(found: Any, value: Any) -> bool:
+    times = [str(one["context"].get("requested_at")) for one in (found, value)]
+    return bool(times[0] > times[1])
+
+
+def _checkpoints(tables: ForeignTables, name: str, place: str, ids: list[str]) -> Thread:
+    async def load(checkpoint_id: str) -> NewCheckpoint | None:
+        async for row in tables.rows(name, "id", where={"id": checkpoint_id}):
+            try:
+                data = row["data"]
+                state = json.loads(data) if isinstance(data, str) else decode_jsonb(data)
+                made = datetime.strptime(row["created_at"], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+            except (TypeError, ValueError):
+                return None
+            if isinstance(state, dict):
+                branch = {"branch": row["branch"]}
+                return NewCheckpoint(checkpoint_id, state, made, row["parent_id"], branch)
+        return None
+
+    return Thread(CHECKPOINTS, place, ids, load, label=f"checkpoints of {place}")
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """Return a JSON object; ``None`` if the text is anything else."""
+    try:
+        value = json.loads(text)
+    except (TypeError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _time(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

@@ -1,0 +1,79 @@
+"""Reads the SQLite file of LazyBridge's `Store`: its keys, and the memories of agents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+from memalchemy.contracts import NewItem
+from memalchemy.database import Database
+from memalchemy.importers.foreign_tables import ForeignTables, Row
+from memalchemy.importers.target import Record, Whole
+from memalchemy.integrations._importers._pages import paged_items, pages_of
+from memalchemy.integrations.lazybridge import MemalchemyStore
+
+_STORE = ("store", "key", "value", "written_at")
+_MEMORIES = ("agent_memory", "agent_id", "session_key", "turns")
+_NAMESPACE = (MemalchemyStore.root, "store")
+
+
+async def count(place: str, *, schema: str | None = None) -> int:
+    """Count the records: one for 500 keys, and one for each memory."""
+    async with ForeignTables.open(place, schema=schema) as tables:
+        keys = await tables.count(tables.one(*_STORE))
+        memories = [await tables.count(name) for name in tables.like(*_MEMORIES)]
+        return pages_of(keys) + sum(memories)
+
+
+async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record]:
+    """Yield the keys, 500 at a time, and then the memories.
+
+    Values that LazyBridge's `EncryptedStore` wrote stay encrypted: read them through it.
+    """
+    async with ForeignTables.open(place, schema=schema) as tables:
+        items = (_item(row) async for row in tables.rows(tables.one(*_STORE), "key"))
+        async for page in paged_items(items, "keys"):
+            yield page
+        for name in tables.like(*_MEMORIES):
+            async for row in tables.rows(name, "agent_id", "session_key"):
+                yield _memory(row)
+
+
+def _item(row: Row) -> NewItem:
+    written_at = datetime.fromtimestamp(row["written_at"], UTC)
+    return NewItem(
+        _NAMESPACE,
+        row["key"],
+        json.loads(row["value"]),
+        {} if row["agent_id"] is None else {"agent_id": row["agent_id"]},
+        created_at=written_at,
+        updated_at=written_at,
+    )
+
+
+def _memory(row: Row) -> Whole:
+    agent, session = row["agent_id"], row["session_key"]
+    value = {
+        "turns": json.loads(row["turns"]),
+        "summary": row["summary"],
+        "updated_at": row["updated_at"],
+    }
+
+    async def load(db: Database, prefix: str) -> Any:
+        return await MemalchemyStore(db).memories(agent).load(prefix + session)
+
+    async def save(db: Database, prefix: str, _: Any) -> None:
+        at = datetime.fromtimestamp(row["updated_at"], UTC)
+        memories = MemalchemyStore(db).memories(agent)
+        await memories.save(value, prefix + session, occurred_at=at)
+
+    return Whole(
+        "thread",
+        f"memory of {agent}, session {session}",
+        value,
+        load,
+        save,
+        covers=lambda found: found["updated_at"] > value["updated_at"],
+    )

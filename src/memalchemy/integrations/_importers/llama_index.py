@@ -1,0 +1,181 @@
+"""Reads the table of LlamaIndex's `SQLAlchemyChatStore`, and the file of its `SimpleChatStore`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.storage.chat_store.base_db import MessageStatus
+from pydantic import ValidationError
+
+from memalchemy.database import Database, HostConnection
+from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
+from memalchemy.importers.foreign_tables import ForeignTables, Row
+from memalchemy.importers.target import BATCH, Record, Whole
+from memalchemy.integrations._importers._json import object_of
+from memalchemy.integrations.llama_index import MemalchemyChatStore
+from memalchemy.integrations.llama_index.chat_store import POSITION
+
+_TABLE = ("", "id", "key", "timestamp", "role", "status", "data")
+"""Columns of the table, which may have any name."""
+_ARCHIVED = MessageStatus.ARCHIVED.value
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def count(place: str, *, schema: str | None = None) -> int:
+    """Count the chats."""
+    if await asyncio.to_thread(_is_json, place):
+        chats, _ = await asyncio.to_thread(_read_file, place)
+        return len(chats)
+    async with ForeignTables.open(place, schema=schema) as tables:
+        return sum([await tables.count(name, distinct="key") for name in _find(tables)])
+
+
+async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record]:
+    """Yield the chats of all tables of `SQLAlchemyChatStore`, or of a JSON file, by key.
+
+    A message of a table has the time and the status that it has there. A JSON file says no times:
+    its messages have that of the file.
+    """
+    if await asyncio.to_thread(_is_json, place):
+        chats, at = await asyncio.to_thread(_read_file, place)
+        for key, messages in chats.items():
+            yield _record(key, [(message, False, None) for message in messages], at)
+        return
+    async with ForeignTables.open(place, schema=schema) as tables:
+        for name in _find(tables):
+            keys = {row["key"]: None async for row in tables.rows(name, "key", only=("key",))}
+            for key in keys:
+                rows = tables.rows(name, "timestamp", "id", where={"key": key})
+                yield _record(key, [_message(row) async for row in rows], _EPOCH)
+
+
+def _find(tables: ForeignTables) -> list[str]:
+    found = tables.like(*_TABLE)
+    if not found:
+        raise NotFound("there is no table of LlamaIndex's SQLAlchemyChatStore in this database")
+    return found
+
+
+def _is_json(place: str) -> bool:
+    """Return whether *place* is a file that begins as a JSON object does."""
+    if "://" in place:
+        return False
+    try:
+        with Path(place).open("rb") as opened:
+            return opened.read(64).lstrip()[:1] in (b"{", b'"')
+    except OSError as error:
+        raise DatabaseUnreachable(f"{place} cannot be read: {error.strerror}") from error
+
+
+def _read_file(place: str) -> tuple[dict[str, list[Any]], datetime]:
+    """Return the messages of a `SimpleChatStore` by key, and the time of the file."""
+    try:
+        found = json.loads(Path(place).read_bytes())
+        if isinstance(found, str):  # as earlier releases persisted it
+            found = json.loads(found)
+    except ValueError as error:
+        raise NotFound(f"{place} is no JSON file of LlamaIndex's SimpleChatStore") from error
+    chats = found.get("store") if isinstance(found, dict) else None
+    if not isinstance(chats, dict) or not all(isinstance(one, list) for one in chats.values()):
+        raise NotFound(f"{place} is no JSON file of LlamaIndex's SimpleChatStore")
+    return chats, datetime.fromtimestamp(Path(place).stat().st_mtime, UTC)
+
+
+_Stored = tuple[Any, bool, datetime | None]
+"""Message as it is stored, whether it is archived, and its time."""
+
+
+def _message(row: Row) -> _Stored:
+    time = _EPOCH + timedelta(microseconds=row["timestamp"] // 1_000)
+    try:
+        data = object_of(row["data"])
+    except ValueError:
+        data = None
+    return data, row["status"] == _ARCHIVED, time
+
+
+def _record(key: str, stored: list[_Stored], otherwise: datetime) -> Whole:
+    messages: list[dict[str, Any]] = []
+    for data, is_archived, time in stored:
+        try:
+            ChatMessage.model_validate(data)
+        except (ValidationError, ValueError):
+            continue
+        messages.append(
+            {
+                "data": {name: value for name, value in data.items() if name != POSITION},
+                "archived": is_archived,
+                "at": None if time is None else time.isoformat(),
+            }
+        )
+    has_times = any(one["at"] is not None for one in messages)
+
+    async def load(
+        db: Database, prefix: str, tx: HostConnection | None = None
+    ) -> list[dict[str, Any]] | None:
+        store, thread_id = MemalchemyChatStore(db), prefix + key
+        found: dict[int, dict[str, Any]] = {}
+        for log, is_archived in ((store.archive, True), (store.log, False)):
+            for entry in await log.range(thread_id, connection=tx):
+                value = dict(entry.value)
+                position = value.pop(POSITION) if is_archived else entry.position
+                at = entry.occurred_at.isoformat() if has_times else None
+                found[position] = {"data": value, "archived": is_archived, "at": at}
+        if not found and messages:
+            return None
+        return [found[position] for position in sorted(found)]
+
+    async def save(db: Database, prefix: str, found: list[dict[str, Any]] | None) -> None:
+        store, thread_id = MemalchemyChatStore(db), prefix + key
+        async with db.transaction() as tx:
+            await store.log.hold(thread_id, tx)
+            if await load(db, prefix, tx) != found:
+                raise Conflict("the chat was changed meanwhile")
+            await store.archive.delete(thread_id, connection=tx)
+            await store.log.delete(thread_id, connection=tx)
+            for start in range(0, len(messages), BATCH):
+                some = messages[start : start + BATCH]
+                times = [
+                    otherwise if one["at"] is None else datetime.fromisoformat(one["at"])
+                    for one in some
+                ]
+                positions = await store.log.append(
+                    thread_id, [one["data"] for one in some], occurred_at=times, connection=tx
+                )
+                old = [at for at, one in enumerate(some) if one["archived"]]
+                if old:
+                    await store.log.remove(thread_id, [positions[at] for at in old], connection=tx)
+                    await store.archive.append(
+                        thread_id,
+                        [some[at]["data"] | {POSITION: positions[at]} for at in old],
+                        occurred_at=[times[at] for at in old],
+                        connection=tx,
+                    )
+
+    return Whole(
+        "log",
+        f"chat {key}",
+        messages,
+        load,
+        save,
+        covers=lambda found: _went_on(messages, found),
+        extends=lambda found: _went_on(found, messages),
+        missing=lambda found: len(messages) - len(found or ()),
+        unreadable=len(stored) - len(messages),
+    )
+
+
+def _went_on(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> bool:
+    """Return whether a chat has the same messages first, and archived no fewer of them."""
+    return len(before) <= len(after) and all(
+        one["data"] == then["data"]
+        and one["at"] == then["at"]
+        and one["archived"] <= then["archived"]
+        for one, then in zip(before, after, strict=False)
+    )

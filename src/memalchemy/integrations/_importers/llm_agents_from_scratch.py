@@ -1,0 +1,64 @@
+"""Reads the JSON lines of llm-agents-from-scratch's `JSONMemoryStore`: its episodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+from llm_agents_from_scratch.data_structures import Episode
+from pydantic import ValidationError
+
+from memalchemy.database import Database
+from memalchemy.errors import DatabaseUnreachable, NotFound
+from memalchemy.importers.target import Items, Record, Whole
+from memalchemy.integrations.llm_agents_from_scratch import MemalchemyMemoryStore
+
+FILE = "episodes.jsonl"
+"""What the store calls its file, unless it is told otherwise."""
+
+
+async def count(place: str, *, schema: str | None = None) -> int:
+    """Count the episodes."""
+    return await asyncio.to_thread(lambda: sum(1 for _ in _lines(place)))
+
+
+async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record]:
+    """Yield the episodes of a file, or of ``episodes.jsonl`` in a directory, in their order."""
+    for number, line in await asyncio.to_thread(lambda: list(_lines(place))):
+        try:
+            episode = Episode.model_validate_json(line)
+        except ValidationError:
+            yield Items([], f"line {number}", unreadable=1)
+        else:
+            yield _record(episode)
+
+
+def _lines(place: str) -> Iterator[tuple[int, str]]:
+    path = Path(place)
+    if path.is_dir():
+        path = path / FILE
+        if not path.is_file():
+            raise NotFound(f"there is no file {FILE} in {place}")
+    try:
+        with path.open(encoding="utf-8") as opened:
+            for number, line in enumerate(opened, start=1):
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise DatabaseUnreachable(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _record(episode: Episode) -> Whole:
+    async def get(db: Database, _: str) -> Any:
+        found = await MemalchemyMemoryStore(db).get(episode.id_)
+        return None if found is None else found.model_dump(mode="json")
+
+    return Whole(
+        "item",
+        f"episode {episode.id_}",
+        episode.model_dump(mode="json"),
+        get,
+        lambda db, *_: MemalchemyMemoryStore(db).write(episode),
+    )

@@ -1,0 +1,98 @@
+"""Reads locus' own checkpointers and stores: files, SQLite, PostgreSQL, Redis, S3 and OpenSearch.
+
+`_locus_places` knows the layouts; here what they hold becomes records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+
+from locus.core.state import AgentState
+from pydantic import ValidationError
+
+from memalchemy.contracts import NewItem
+from memalchemy.importers.target import NewCheckpoint, Record, Thread
+from memalchemy.integrations._importers._locus_places import (
+    Files,
+    Objects,
+    OpenSearch,
+    Place,
+    Redis,
+    StoredThread,
+    Tables,
+)
+from memalchemy.integrations._importers._pages import paged_items, pages_of
+from memalchemy.integrations.locus import MemalchemyCheckpointer
+from memalchemy.integrations.locus.checkpointer import INDEXED_FIELDS, canonical
+
+ROOT = MemalchemyCheckpointer.root
+
+
+async def count(place: str, *, schema: str | None = None) -> int:
+    """Count the records: one for each thread, and one for 500 items."""
+    async with _open(place, schema) as opened:
+        threads, items = await opened.count()
+        return threads + pages_of(items)
+
+
+async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record]:
+    """Yield the threads, by id, and then the items of the store.
+
+    *place* is the directory of a `FileCheckpointer`; a SQLite file of the `HolographicStore`; the
+    URL of a database with the tables of `PgCheckpointer`, of the PostgreSQL backend or store; or
+    ``redis://…?prefix=…``, ``s3://bucket/prefix?endpoint_url=…`` or ``opensearch://host:9200/index``
+    (``opensearch+http://`` without TLS).
+    """
+    async with _open(place, schema) as opened:
+        async for thread in opened.threads():
+            yield _record(thread)
+        items = (_below_root(item) async for item in opened.items())
+        async for page in paged_items(items, "items"):
+            yield page
+
+
+def _open(place: str, schema: str | None) -> AbstractAsyncContextManager[Place]:
+    scheme = place.partition("://")[0] if "://" in place else ""
+    if scheme in ("redis", "rediss", "unix"):
+        return Redis.open(place)
+    if scheme == "s3":
+        return Objects.open(place)
+    if scheme.startswith("opensearch"):
+        return OpenSearch.open(place)
+    if scheme or Files.is_no_directory(place):
+        return Tables.open(place, schema)
+    return Files.open(place)
+
+
+def _record(thread: StoredThread) -> Thread:
+    earlier = dict(zip(thread.checkpoint_ids[1:], thread.checkpoint_ids, strict=False))
+
+    async def load(checkpoint_id: str) -> NewCheckpoint | None:
+        stored = await thread.load(checkpoint_id)
+        if stored is None:
+            return None
+        try:
+            state = AgentState.from_checkpoint(stored.state)
+        except ValidationError:
+            return None
+        return NewCheckpoint(
+            checkpoint_id,
+            canonical(state),
+            stored.saved_at,
+            earlier.get(checkpoint_id),
+            stored.metadata,
+        )
+
+    return Thread(
+        (ROOT,),
+        thread.thread_id,
+        thread.checkpoint_ids,
+        load,
+        options={"index_text": INDEXED_FIELDS},
+    )
+
+
+def _below_root(item: NewItem) -> NewItem:
+    return replace(item, namespace=(ROOT, *item.namespace))

@@ -1,0 +1,278 @@
+"""Reads the directories of Strands' `FileSessionManager` and `LocalFileStorage`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from strands.types.session import Session, SessionAgent, SessionMessage
+
+from memalchemy.database import Database, HostConnection
+from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
+from memalchemy.importers.target import BATCH, Items, Record, Whole
+from memalchemy.integrations._importers._json import object_of
+from memalchemy.integrations.strands import MemalchemySessionRepository, MemalchemyStorage
+from memalchemy.integrations.strands.sessions import entry_of
+
+_SESSION, _AGENT, _MESSAGE, _GROUP = "session_", "agent_", "message_", "multi_agent_"
+_INTERNAL = ".__strands_"
+"""Beginning of the names of files that `LocalFileStorage` has for itself."""
+_SESSION_OF_KEY = re.compile(r"[^/]+(?=/scopes/)")
+"""The id of a session in the key of a snapshot."""
+_CHANGED = "it was changed meanwhile"
+
+
+async def count(place: str, *, schema: str | None = None) -> int:
+    """Count the records: sessions, their agents and groups of agents, and files of a storage."""
+    return len(await asyncio.to_thread(_find, place))
+
+
+async def read(place: str, *, schema: str | None = None) -> AsyncIterator[Record]:
+    """Yield the sessions, each with its agents and groups, or the values of a storage.
+
+    A directory with sessions is that of a `FileSessionManager`; one with snapshots is that of a
+    `LocalFileStorage`, of which every file is a value.
+    """
+    for make in await asyncio.to_thread(_find, place):
+        yield await asyncio.to_thread(make)
+
+
+def _find(place: str) -> list[Callable[[], Record]]:
+    """Return the functions that read the records.
+
+    Raises:
+        NotFound: there are none.
+        DatabaseUnreachable: *place* is no directory, or cannot be read.
+    """
+    root = Path(place)
+    if not root.is_dir():
+        raise DatabaseUnreachable(f"there is no directory {place}")
+    sessions = sorted(one.parent for one in root.glob(f"{_SESSION}*/session.json"))
+    if sessions:
+        return [make for directory in sessions for make in _find_in(directory)]
+    files = sorted(
+        one
+        for one in root.rglob("*")
+        if one.is_file() and not one.is_symlink() and not one.name.startswith(_INTERNAL)
+    )
+    if not any(one.name == "snapshot_latest.json" for one in files):
+        raise NotFound(f"there are neither sessions nor snapshots of Strands' in {place}")
+    return [lambda one=one: _value(one.relative_to(root).as_posix(), one) for one in files]  # type: ignore[misc]
+
+
+def _find_in(directory: Path) -> list[Callable[[], Record]]:
+    """Return the functions that read a session: itself, and then what belongs to it."""
+    session_id = directory.name.removeprefix(_SESSION)
+    agents = sorted(directory.glob(f"agents/{_AGENT}*/agent.json"))
+    groups = sorted(directory.glob(f"multi_agents/{_GROUP}*/multi_agent.json"))
+    return [
+        lambda: _session(session_id, directory / "session.json"),
+        *(lambda file=file: _agent(session_id, file) for file in agents),
+        *(lambda file=file: _group(session_id, file) for file in groups),
+    ]
+
+
+def _session(session_id: str, file: Path) -> Record:
+    label = f"session {session_id}"
+    try:
+        state = asdict(Session.from_dict(_document(file) or {}))
+    except TypeError:  # a field is missing
+        return Items([], label, unreadable=1)
+    del state["session_id"]
+
+    async def load(db: Database, prefix: str) -> dict[str, Any] | None:
+        found = await MemalchemySessionRepository(db).sessions.load(prefix + session_id)
+        if found is None:
+            return None
+        return {name: value for name, value in found.items() if name != "session_id"}
+
+    async def save(db: Database, prefix: str, _: Any) -> None:
+        id_ = prefix + session_id
+        at = _time(state["created_at"])
+        sessions = MemalchemySessionRepository(db).sessions
+        await sessions.save(state | {"session_id": id_}, id_, occurred_at=at)
+
+    return Whole(
+        "thread",
+        label,
+        state,
+        load,
+        save,
+        covers=lambda found: found["created_at"] == state["created_at"],
+    )
+
+
+class _AgentOfSession:
+    """An agent as it is read from files, and its place in the database."""
+
+    def __init__(
+        self, session_id: str, agent: SessionAgent, messages: list[SessionMessage]
+    ) -> None:
+        self._session_id = session_id
+        self._agent_id = agent.agent_id
+        self._messages = messages
+        self.value: dict[str, Any] = {"agent": asdict(agent), "messages": []}
+        self.value["messages"] = [entry_of(message) for message in messages]
+
+    async def load(
+        self, db: Database, prefix: str, tx: HostConnection | None = None
+    ) -> dict[str, Any] | None:
+        """Return the state and the messages that the database has of the agent."""
+        repository, session_id = MemalchemySessionRepository(db), prefix + self._session_id
+        states = repository.agents(self._agent_id)
+        state = await states.load(session_id, connection=tx)
+        log = repository.messages(self._agent_id)
+        _, messages = await log.scan(session_id, lambda _, value, __: value, connection=tx)
+        if state is None and not messages:
+            return None
+        return {"agent": state, "messages": messages}
+
+    async def save(self, db: Database, prefix: str, found: dict[str, Any] | None) -> None:
+        """Write the messages that are missing, and the state, in one transaction."""
+        repository, session_id = MemalchemySessionRepository(db), prefix + self._session_id
+        log = repository.messages(self._agent_id)
+        async with db.transaction() as tx:
+            await log.hold(session_id, tx)
+            if await self.load(db, prefix, tx) != found:
+                raise Conflict(_CHANGED)
+            start = len(found["messages"]) if found is not None and self.extends(found) else 0
+            if start == 0:
+                await log.clear(session_id, connection=tx)
+            for at in range(start, len(self._messages), BATCH):
+                some = self._messages[at : at + BATCH]
+                await log.append(
+                    session_id,
+                    [entry_of(message) for message in some],
+                    keys=[str(message.message_id) for message in some],
+                    occurred_at=[_time(message.created_at) for message in some],
+                    connection=tx,
+                )
+            state = self.value["agent"]
+            await repository.agents(self._agent_id).save(
+                state, session_id, occurred_at=_time(state["updated_at"]), connection=tx
+            )
+
+    def covers(self, found: dict[str, Any]) -> bool:
+        """Return whether *found* is the agent, and went on since."""
+        return _went_on(self.value, found)
+
+    def extends(self, found: dict[str, Any]) -> bool:
+        """Return whether *found* is what an earlier import wrote of the agent."""
+        return _went_on(found, self.value)
+
+
+def _went_on(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Return whether an agent has the same messages first, and no older state."""
+    one, then = before["agent"], after["agent"]
+    if one is None or then is None or one["created_at"] != then["created_at"]:
+        return False
+    messages = after["messages"][: len(before["messages"])]
+    return bool(messages == before["messages"] and one["updated_at"] <= then["updated_at"])
+
+
+def _agent(session_id: str, file: Path) -> Record:
+    label = f"agent {file.parent.name.removeprefix(_AGENT)} of session {session_id}"
+    try:
+        stored = SessionAgent.from_dict(_document(file) or {})
+    except TypeError:
+        return Items([], label, unreadable=1)
+    messages: list[SessionMessage] = []
+    unreadable = 0
+    for path in (file.parent / "messages").glob(f"{_MESSAGE}*.json"):
+        try:
+            messages.append(SessionMessage.from_dict(_document(path) or {}))
+        except TypeError:
+            unreadable += 1
+    messages.sort(key=lambda message: message.message_id)
+    agent = _AgentOfSession(session_id, stored, messages)
+    return Whole(
+        "log",
+        label,
+        agent.value,
+        agent.load,
+        agent.save,
+        covers=agent.covers,
+        extends=agent.extends,
+        missing=lambda found: 1 + len(messages) - len(found["messages"] if found else ()),
+        unreadable=unreadable,
+    )
+
+
+def _group(session_id: str, file: Path) -> Record:
+    state = _document(file)
+    group_id = file.parent.name.removeprefix(_GROUP)
+    label = f"group {group_id} of session {session_id}"
+    if state is None:
+        return Items([], label, unreadable=1)
+    at = _time_of(file)
+
+    async def save(db: Database, prefix: str, _: Any) -> None:
+        groups = MemalchemySessionRepository(db).multi_agents(group_id)
+        await groups.save(state, prefix + session_id, occurred_at=at)
+
+    return Whole(
+        "thread",
+        label,
+        state,
+        lambda db, prefix: MemalchemySessionRepository(db).aread_multi_agent(
+            prefix + session_id, group_id
+        ),
+        save,
+    )
+
+
+def _value(key: str, file: Path) -> Record:
+    data, at = file.read_bytes(), _time_of(file)
+
+    def name(prefix: str) -> str:
+        return _SESSION_OF_KEY.sub(lambda match: prefix + match[0], key, count=1)
+
+    async def save(db: Database, prefix: str, _: Any) -> None:
+        await MemalchemyStorage(db).write(name(prefix), data, occurred_at=at)
+
+    return Whole(
+        "item",
+        f"value {key}",
+        data,
+        lambda db, prefix: MemalchemyStorage(db).read(name(prefix)),
+        save,
+        covers=lambda found: _is_later_snapshot(found, data),
+        extends=lambda found: _is_later_snapshot(data, found),
+    )
+
+
+def _is_later_snapshot(one: bytes, other: bytes) -> bool:
+    """Return whether *one* is a snapshot that was made after the snapshot *other*."""
+    try:
+        later, earlier = (object_of(data)["created_at"] for data in (one, other))
+    except (ValueError, TypeError, KeyError):
+        return False
+    return bool(_time(later) > _time(earlier))
+
+
+def _document(file: Path) -> dict[str, Any] | None:
+    """Return the object that a file holds; ``None`` if it holds none, or is a symbolic link.
+
+    Strands does not follow links either.
+    """
+    if file.is_symlink():
+        return None
+    try:
+        found = object_of(file.read_bytes())
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _time_of(file: Path) -> datetime:
+    return datetime.fromtimestamp(file.stat().st_mtime, UTC)
+
+
+def _time(stored: str) -> datetime:
+    time = datetime.fromisoformat(stored)
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time

@@ -1,0 +1,57 @@
+"""`MemalchemyTaskStore`: the tasks of an A2A server."""
+
+from __future__ import annotations
+
+from a2a.server.context import ServerCallContext
+from a2a.server.tasks import TaskStore
+from a2a.types import Task
+
+from memalchemy.errors import Conflict, ThreadDeleted
+from memalchemy.integrations.a2a._task_adapter import TaskAdapter
+from memalchemy.integrations.a2a._task_entries import TaskEntries, to_task
+
+
+class MemalchemyTaskStore(TaskAdapter, TaskStore):
+    """Stores what each task gained since its last save, and returns the task exactly.
+
+    A save is whole or absent; of two at once, the later holds. It writes the new messages and parts
+    of artifacts, however many there are already. Only if an earlier one was changed or removed, it
+    writes them all. A task belongs to the user of the call that saved it: others do not see it, and
+    may have one of the same id.
+
+    Args:
+        db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
+            `AsyncEngine`. Without it, the URL in ``MEMALCHEMY_URL``, or else a database in memory
+            for this object alone.
+        namespace: keeps several servers' tasks apart in one database.
+        owner_resolver: the function that names the owner of a call: the user's name, by default.
+        index_text: make the words of messages and artifacts searchable.
+        ttl: how long a task lives after its last save, in seconds or as a timedelta.
+
+    Raises, from any method:
+        TooLarge: the task's id is over 255 characters, or the owner's name over about 480 bytes.
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+        Corrupt, KeyMissing, NotEncrypted: the stored task cannot be read.
+    """
+
+    async def save(self, task: Task, context: ServerCallContext) -> None:
+        """Save a task as it is when the call begins, in the place of an earlier state of it.
+
+        Raises:
+            TooLarge, NotSerialisable: it cannot be stored; nothing was written.
+        """
+        entries, task_id = TaskEntries(task), task.id
+        while True:
+            stored = await self._stored(task_id, context)
+            try:
+                return await self._write(task_id, entries, context, stored)
+            except (Conflict, ThreadDeleted):
+                continue  # somebody else has saved or deleted it meanwhile
+
+    async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
+        """Return a new object with the task; ``None`` if the caller has no such task.
+
+        One round trip.
+        """
+        entries = await self._entries(task_id, context)
+        return to_task(entries) if entries else None

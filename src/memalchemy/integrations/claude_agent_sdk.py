@@ -1,0 +1,250 @@
+"""`MemalchemySessionStore`: session transcripts of the Claude Agent SDK.
+
+from memalchemy.integrations.claude_agent_sdk import MemalchemySessionStore
+
+options = ClaudeAgentOptions(session_store=MemalchemySessionStore("sqlite:///agent.db"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from memalchemy.contracts import Seconds
+from memalchemy.database import HostConnection
+from memalchemy.errors import InvalidArgument
+from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase, requires
+from memalchemy.log.listing import entry_namespaces
+from memalchemy.threads import ThreadLog
+
+with requires("claude-agent-sdk", extra="claude-agent-sdk", module="claude_agent_sdk"):
+    from claude_agent_sdk import (
+        SessionKey,
+        SessionListSubkeysKey,
+        SessionStore,
+        SessionStoreEntry,
+        SessionStoreListEntry,
+        SessionSummaryEntry,
+        fold_session_summary,
+    )
+
+
+class MemalchemySessionStore(Adapter, SessionStore):
+    """Stores the transcripts of sessions and of their subagents, one row for each line.
+
+    Lines are in the order in which they were appended, whatever process did so. A batch is stored
+    as a whole or not at all, and the session's summary with it. A line whose ``uuid`` is in the
+    transcript is not stored again; lines without one always are. What `load` returns equals what
+    was appended, and shares nothing with it.
+
+    Args:
+        db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
+            `AsyncEngine`. Without it, the URL in ``MEMALCHEMY_URL``, or else a database in memory
+            for this object alone.
+        namespace: keeps several stores apart in one database.
+        index_text: make the words of lines searchable.
+        ttl: how long a transcript lives after its last line, in seconds or as a timedelta; those of
+            subagents each after their own.
+
+    Raises, from any method:
+        ValueError: the key's ``subpath`` is empty.
+        TooLarge: ``session_id`` is over 255 characters, or ``project_key`` and ``subpath`` take
+            over about 470 bytes together.
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+        Corrupt, KeyMissing, NotEncrypted: a stored line cannot be read.
+    """
+
+    root = "claude_agent_sdk"
+
+    def __init__(
+        self,
+        db: AnyDatabase | None = None,
+        *,
+        namespace: Iterable[str] = (),
+        index_text: bool = True,
+        ttl: Seconds | None = None,
+    ) -> None:
+        super().__init__(db, namespace=namespace)
+        self._index_text, self._ttl = index_text, ttl
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        """Append lines to a transcript, all or none.
+
+        Raises:
+            NotSerialisable, TooLarge: a line cannot be stored, or its ``uuid`` is over 128
+                characters; nothing was appended.
+        """
+        if not entries:
+            return
+        session_id, transcript = key["session_id"], self.transcript(key)
+        given = list(entries)
+        uuids = [entry.get("uuid") for entry in given]
+        times = _times_of(given)
+        if key.get("subpath") is not None:
+            await transcript.append(session_id, given, keys=uuids, occurred_at=times)
+            return
+        async with self.db.transaction() as tx:
+            positions = await transcript.append(
+                session_id, given, keys=uuids, occurred_at=times, connection=tx
+            )
+            await self._fold(key, positions, given, tx)
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        """Return the lines of a transcript; ``None`` if there are none. One round trip."""
+        _, lines = await self.transcript(key).scan(key["session_id"], _value)
+        return lines or None
+
+    async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
+        """Return the sessions of a project, the last written first, with the time of that."""
+        log = self._log(project_key, None)
+        ids = await log.list_threads(NO_LIMIT)
+        written = await log.last_written(ids)
+        return [
+            {"session_id": session_id, "mtime": _milliseconds(written[session_id])}
+            for session_id in ids
+            if session_id in written
+        ]
+
+    async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
+        """Return the summaries of a project's sessions, in the order of `list_sessions`.
+
+        They take three round trips, however many sessions there are, up to some hundred.
+        """
+        ids = [one["session_id"] for one in await self.list_sessions(project_key)]
+        summaries = await self._summaries(project_key).read_threads(ids)
+        return [
+            {
+                "session_id": session_id,
+                "mtime": _milliseconds(entries[-1].stored_at),
+                "data": entries[-1].value["data"],
+            }
+            for session_id, entries in summaries.items()
+        ]
+
+    async def delete(self, key: SessionKey) -> None:
+        """Delete a session with its summary and the transcripts of its subagents.
+
+        With a ``subpath`` only that transcript is deleted.
+        """
+        project_key, session_id, transcript = (
+            key["project_key"],
+            key["session_id"],
+            self.transcript(key),
+        )
+        if key.get("subpath") is not None:
+            await transcript.delete(session_id)
+            return
+        async with self.db.transaction() as tx:
+            # The main transcript is locked first, as by an append: else the two could deadlock.
+            await transcript.delete(session_id, connection=tx)
+            await self._summaries(project_key).delete(session_id, connection=tx)
+            for subpath in await self._subpaths(project_key, session_id, tx):
+                await self._log(project_key, subpath).delete(session_id, connection=tx)
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        """Return the subpaths of a session that have a transcript, sorted."""
+        return await self._subpaths(key["project_key"], key["session_id"])
+
+    async def close(self) -> None:
+        """Close the database if this store owns it; a later use opens it again."""
+        await self.aclose()
+
+    def transcript(self, key: SessionKey) -> ThreadLog:
+        """Return the log with a transcript's lines; its thread has the id of the session.
+
+        It searches, prunes and forks: see `ThreadLog`. The words of a line are its message's.
+        """
+        return self._log(key["project_key"], key.get("subpath"))
+
+    def _log(self, project_key: str, subpath: str | None) -> ThreadLog:
+        if subpath == "":
+            raise InvalidArgument("subpath is empty: leave it out for the main transcript")
+        path = () if subpath is None else subpath.split("/")
+        return ThreadLog(
+            self.db,
+            namespace=(*self._transcripts(project_key), *path),
+            index_text=self._index_text,
+            ttl=self._ttl,
+        )
+
+    def _transcripts(self, project_key: str) -> tuple[str, ...]:
+        return (*self.namespace, "transcripts", project_key)
+
+    def _summaries(self, project_key: str) -> ThreadLog:
+        """Return the log of a project's summaries: one entry in the thread of each session.
+
+        It is a log of the session's thread, so that what erases the thread erases the summary.
+        """
+        namespace = (*self.namespace, "summaries", project_key)
+        return ThreadLog(self.db, namespace=namespace, index_text=False, ttl=self._ttl)
+
+    async def _fold(
+        self,
+        key: SessionKey,
+        positions: Sequence[int],
+        lines: Sequence[SessionStoreEntry],
+        tx: HostConnection,
+    ) -> None:
+        """Add the new ones of *lines* to the session's summary; the transcript is locked.
+
+        A line that was there before has a position that the summary has seen.
+        """
+        summaries, session_id = self._summaries(key["project_key"]), key["session_id"]
+        before = await summaries.tail(session_id, 1, connection=tx)
+        seen, known, new = 0, None, []
+        if before:
+            stored = before[0].value
+            seen = stored["position"]
+            known = SessionSummaryEntry(session_id=session_id, mtime=0, data=stored["data"])
+        for position, line in zip(positions, lines, strict=True):
+            if position > seen:
+                new.append(line)
+                seen = position
+        # It is written even without a new line: it may not be older than the transcript.
+        value = {"data": fold_session_summary(known, key, new)["data"], "position": seen}
+        await summaries.replace_suffix(session_id, 0, [value], connection=tx)
+
+    async def _subpaths(
+        self, project_key: str, session_id: str, tx: HostConnection | None = None
+    ) -> list[str]:
+        main = self._transcripts(project_key)
+        namespaces = await entry_namespaces(self.db, session_id, connection=tx)
+        return [
+            "/".join(namespace[len(main) :])
+            for namespace in namespaces
+            if namespace[: len(main)] == main and len(namespace) > len(main)
+        ]
+
+
+def _value(_: int, value: SessionStoreEntry, __: int) -> SessionStoreEntry:
+    return value
+
+
+def _milliseconds(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+def _times_of(entries: Sequence[SessionStoreEntry]) -> list[datetime]:
+    """Return the times at which lines say that they happened.
+
+    A line that does not say it has the time of the line before, the first ones that of the first
+    line that does. If no line says it, they happened now.
+    """
+    said = [_time_of(entry) for entry in entries]
+    time = next((at for at in said if at is not None), datetime.now(UTC))
+    times = []
+    for at in said:
+        time = time if at is None else at
+        times.append(time)
+    return times
+
+
+def _time_of(entry: SessionStoreEntry) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(entry["timestamp"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return at if at.tzinfo is not None and 1970 < at.year < 9999 else None
+
+
+__all__ = ["MemalchemySessionStore"]

@@ -1,0 +1,343 @@
+"""`MemalchemySessionService`: ADK's sessions as logs of events, and their state as items."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from weakref import WeakValueDictionary
+
+from google.adk.errors import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events import Event, EventActions
+from google.adk.platform import time as platform_time
+from google.adk.platform import uuid as platform_uuid
+from google.adk.sessions import BaseSessionService, Session, State
+from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
+
+from memalchemy.contracts import NewItem, StoreItem
+from memalchemy.database import HostConnection
+from memalchemy.errors import Conflict
+from memalchemy.integrations._base import NO_LIMIT, AnyDatabase
+from memalchemy.integrations.google_adk._adapter import GoogleADKAdapter
+from memalchemy.keys import check_thread_id
+from memalchemy.store import Store
+from memalchemy.threads import ThreadLog
+
+SESSION = "session"
+"""The key of a session's own item; those of its state begin with ``:``."""
+
+STALE = (
+    "The session has been modified in storage since it was loaded. Reload it before appending "
+    "more events."
+)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EARLIEST, LATEST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+
+
+class MemalchemySessionService(GoogleADKAdapter, BaseSessionService):
+    """Sessions that any number of processes share.
+
+    An event is appended with its changes of state in one transaction, whole or not at all. It is
+    refused if another process has appended to the session since it was loaded. Events are in the
+    order in which they were appended. State of an app and of a user has no owner: changes of
+    different keys do not wait for each other, and of two changes of one key the later one counts.
+    Every read builds new objects, whose state has been through JSON, as in ADK's own database.
+
+    Args:
+        db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
+            `AsyncEngine`. Without it, the URL in ``MEMALCHEMY_URL``, or else a database in memory
+            for this object alone.
+        namespace: keeps the sessions of several services apart in one database.
+        index_text: make the words of events findable with `search` of the log.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+        TooLarge: the id of a session, or a key of state, is over 254 characters; or the names of
+            app, user and session have over 450 bytes together.
+    """
+
+    def __init__(
+        self,
+        db: AnyDatabase | None = None,
+        *,
+        namespace: Iterable[str] = (),
+        index_text: bool = True,
+    ) -> None:
+        super().__init__(db, namespace=namespace)
+        self.store = Store(self.db, index_text=False, index_metadata=("update_time",))
+        """The sessions and their state, and that of apps and users."""
+        self._index_text = index_text
+        self._turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+
+    def log(self, app_name: str, user_id: str) -> ThreadLog:
+        """Return the log with the events of a user's sessions: a thread for each session."""
+        namespace = (*self.namespace, "events", app_name, user_id)
+        return ThreadLog(self.db, namespace=namespace, index_text=self._index_text)
+
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> Session:
+        """Create a session, and apply *state* to the app, the user and the session.
+
+        Without *session_id*, or if it is blank, the id is a new one. Spaces around it are removed.
+
+        Raises:
+            AlreadyExistsError: ADK's: the user has a session with that id; nothing was changed.
+        """
+        id_ = check_thread_id((session_id or "").strip() or platform_uuid.new_uuid())
+        now = platform_time.get_time()
+        delta = EventActions(state_delta=state or {}).model_dump(mode="json")["state_delta"]
+        namespace = self._sessions(app_name, user_id, id_)
+        try:
+            async with self.db.transaction() as tx:
+                await self.store.put(
+                    namespace, SESSION, {"update_time": now}, expected_version=None, connection=tx
+                )
+                await self._change_state((app_name, user_id, id_), delta, tx)
+        except Conflict as conflict:
+            raise AlreadyExistsError(f"Session with id {id_} already exists.") from conflict
+        created = await self.get_session(app_name=app_name, user_id=user_id, session_id=id_)
+        if created is None:
+            raise SessionNotFoundError(f"Session {id_} not found.")
+        return created
+
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> Session | None:
+        """Return a session with its events and its merged state, or ``None``.
+
+        Of *config*, ``num_recent_events`` selects the newest events, and ``after_timestamp`` those
+        of them that are not older.
+        """
+        id_ = session_id.strip()
+        namespace = self._sessions(app_name, user_id, id_)
+        # The session comes first: if another process appends meanwhile, the session that is
+        # returned counts as stale, because its marker is the earlier one.
+        items = await self.store.list_items(namespace, limit=NO_LIMIT, order="key")
+        own = next((item for item in items if item.key == SESSION), None)
+        if own is None:
+            return None
+        events = await self._events(self.log(app_name, user_id), id_, config or GetSessionConfig())
+        app, user = await self._shared_state(app_name, user_id)
+        return _session(own, _own_state(items) | app | user, events)
+
+    async def list_sessions(
+        self, *, app_name: str, user_id: str | None = None
+    ) -> ListSessionsResponse:
+        """Return the sessions of a user, or of all, with their state and without events.
+
+        The session that was updated last is the last one.
+        """
+        users = () if user_id is None else (user_id,)
+        top = (*self.namespace, "sessions", app_name, *users)
+        found: dict[tuple[str, ...], list[StoreItem]] = {}
+        async for item in self.store.iter_items(top, prefix=True, order="key"):
+            found.setdefault(item.namespace, []).append(item)
+        app = await self._state(("apps", app_name), State.APP_PREFIX)
+        user_states: dict[str, dict[str, Any]] = {}
+        of_users = (*self.namespace, "users", app_name, *users)
+        async for item in self.store.iter_items(of_users, prefix=True, order="key"):
+            state = user_states.setdefault(item.namespace[-1], {})
+            state[State.USER_PREFIX + item.key] = item.value
+        sessions = [
+            _session(own, _own_state(items) | app | user_states.get(own.namespace[-2], {}), [])
+            for items in found.values()
+            for own in items
+            if own.key == SESSION
+        ]
+        sessions.sort(key=lambda one: (one.last_update_time, one.user_id, one.id))
+        return ListSessionsResponse(sessions=sessions)
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Delete a session with its events and its own state, if it is there."""
+        id_ = session_id.strip()
+        async with self.db.transaction() as tx:
+            await self.store.clear_namespace(self._sessions(app_name, user_id, id_), connection=tx)
+            await self.log(app_name, user_id).delete(id_, connection=tx)
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """Return the state of a user, without the prefix ``user:``."""
+        return await self._state(("users", app_name, user_id), "")
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Append an event to a session, and its changes of state to their three scopes.
+
+        A partial event is returned as it is. State with the prefix ``temp:`` reaches the session in
+        memory alone. An event that *session* has already is not appended again. Calls for one
+        session object take turns.
+
+        Raises:
+            StaleSessionError: ADK's: *session* is not what is stored; nothing was changed.
+            SessionNotFoundError: ADK's: there is no such session.
+            NotSerialisable, TooLarge: the event cannot be stored; nothing was changed.
+        """
+        if event.partial:
+            return event
+        async with self._turn(session):
+            if any(one.id == event.id and one == event for one in session.events):
+                return event
+            await self._store_event(session, event)
+            return await super().append_event(session, event)
+
+    async def _store_event(self, session: Session, event: Event) -> None:
+        id_ = session.id.strip()
+        app_name, user_id = session.app_name, session.user_id
+        stored = event.model_dump(mode="json", exclude_none=True)
+        delta = {
+            name: value
+            for name, value in stored["actions"]["state_delta"].items()
+            if not name.startswith(State.TEMP_PREFIX)
+        }
+        stored["actions"]["state_delta"] = delta
+        log = self.log(app_name, user_id)
+        namespace = self._sessions(app_name, user_id, id_)
+        update = {"update_time": event.timestamp}
+        try:
+            async with self.db.transaction() as tx:
+                expected = _expected(session) or await self._markerless(session, log, tx)
+                version = await self.store.put(
+                    namespace, SESSION, update, expected_version=expected, connection=tx
+                )
+                await log.append(id_, [stored], occurred_at=moment(event.timestamp), connection=tx)
+                await self._change_state((app_name, user_id, id_), delta, tx)
+        except Conflict as conflict:
+            if conflict.current is None:
+                raise SessionNotFoundError(f"Session {id_} not found.") from conflict
+            raise StaleSessionError(STALE) from conflict
+        session.last_update_time = event.timestamp
+        session._storage_update_marker = _marker(version, expected.created_at)
+
+    async def _markerless(self, session: Session, log: ThreadLog, tx: HostConnection) -> StoreItem:
+        """Return the stored item of a session that this service did not load.
+
+        Raises:
+            StaleSessionError: it was updated later than *session*, and has another newest event.
+        """
+        id_ = session.id.strip()
+        namespace = self._sessions(session.app_name, session.user_id, id_)
+        item = await self.store.get_item(namespace, SESSION, connection=tx)
+        if item is None:
+            raise SessionNotFoundError(f"Session {id_} not found.")
+        if item.value["update_time"] > session.last_update_time:
+            newest = [entry.value["id"] for entry in await log.tail(id_, 1, connection=tx)]
+            if newest != [event.id for event in session.events[-1:]]:
+                raise StaleSessionError(STALE)
+        return item
+
+    async def _change_state(
+        self, place: tuple[str, str, str], delta: Mapping[str, Any], tx: HostConnection
+    ) -> None:
+        app_name, user_id, _ = place
+        items = []
+        for name, value in delta.items():
+            if name.startswith(State.APP_PREFIX):
+                namespace: tuple[str, ...] = (*self.namespace, "apps", app_name)
+                key = name.removeprefix(State.APP_PREFIX)
+            elif name.startswith(State.USER_PREFIX):
+                namespace = (*self.namespace, "users", app_name, user_id)
+                key = name.removeprefix(State.USER_PREFIX)
+            elif name.startswith(State.TEMP_PREFIX):
+                continue
+            else:
+                namespace, key = self._sessions(*place), f":{name}"
+            items.append(NewItem(namespace, key, value))
+        if items:
+            await self.store.put_batch(items, connection=tx)
+
+    async def _events(self, log: ThreadLog, id_: str, config: GetSessionConfig) -> list[Event]:
+        recent, after = config.num_recent_events, config.after_timestamp
+        if recent is None and after is None:
+            _, events = await log.scan(id_, lambda _at, value, _mark: Event.model_validate(value))
+            return events
+        if recent is not None:
+            entries = await log.tail(id_, recent)
+        else:
+            assert after is not None
+            entries = await log.range(id_, since=moment(after))
+        events = [Event.model_validate(entry.value) for entry in entries]
+        # Stored times are in microseconds.
+        return [event for event in events if after is None or event.timestamp >= after]
+
+    async def _shared_state(
+        self, app_name: str, user_id: str
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        app = await self._state(("apps", app_name), State.APP_PREFIX)
+        return app, await self._state(("users", app_name, user_id), State.USER_PREFIX)
+
+    async def _state(self, place: tuple[str, ...], prefix: str) -> dict[str, Any]:
+        items = await self.store.list_items((*self.namespace, *place), limit=NO_LIMIT, order="key")
+        return {prefix + item.key: item.value for item in items}
+
+    def _sessions(self, app_name: str, user_id: str, session_id: str) -> tuple[str, ...]:
+        return (*self.namespace, "sessions", app_name, user_id, session_id)
+
+    @asynccontextmanager
+    async def _turn(self, session: Session) -> AsyncIterator[None]:
+        """Wait until no other call works with the same object."""
+        lock = self._turns.setdefault(id(session), asyncio.Lock())
+        async with lock:
+            yield
+
+
+def _session(own: StoreItem, state: dict[str, Any], events: list[Event]) -> Session:
+    app_name, user_id, id_ = own.namespace[-3:]
+    session = Session(
+        app_name=app_name,
+        user_id=user_id,
+        id=id_,
+        state=state,
+        events=events,
+        last_update_time=own.value["update_time"],
+    )
+    session._storage_update_marker = _marker(own.version, own.created_at)
+    return session
+
+
+def _own_state(items: Iterable[StoreItem]) -> dict[str, Any]:
+    return {item.key[1:]: item.value for item in items if item.key != SESSION}
+
+
+def _marker(version: int, created_at: datetime) -> str:
+    """Return the revision of a session: a session that was deleted and made anew has another.
+
+    It is kept in `Session._storage_update_marker`, as by ADK's own services: a session is no field
+    wider, and a copy of it is as stale as the original.
+    """
+    return f"{version} {created_at.isoformat()}"
+
+
+def _expected(session: Session) -> StoreItem | None:
+    """Return the item that was read with *session*; ``None`` if this service did not load it."""
+    version, _, born = (session._storage_update_marker or "").partition(" ")
+    if not (version.isdecimal() and born):
+        return None
+    created_at = datetime.fromisoformat(born)
+    return StoreItem((), SESSION, None, {}, created_at, created_at, int(version))
+
+
+def moment(timestamp: float) -> datetime:
+    """Return seconds since 1970 as a datetime: the nearest one that a database stores."""
+    if math.isnan(timestamp):
+        return EPOCH
+    try:
+        return min(max(EPOCH + timedelta(seconds=timestamp), EARLIEST), LATEST)
+    except OverflowError:
+        return EARLIEST if timestamp < 0 else LATEST
+
+
+__all__ = ["MemalchemySessionService"]

@@ -1,0 +1,262 @@
+"""`MemalchemyVectorStore`: mem0's memories, each a payload with a vector."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from mem0.utils.scoring import get_bm25_params
+from mem0.vector_stores.base import VectorStoreBase
+from pydantic import BaseModel
+
+from memalchemy.contracts import NewItem, StoreItem
+from memalchemy.errors import Conflict
+from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, SyncAdapter
+from memalchemy.integrations.mem0._filters import to_filter
+from memalchemy.keys import check_name, check_namespace
+from memalchemy.store import Store
+
+Payloads = Sequence[Mapping[str, Any]]
+
+
+class Memory(BaseModel):
+    """A memory as mem0's own stores return it: ``score`` is ``None`` if it was not searched."""
+
+    id: str
+    score: float | None
+    payload: dict[str, Any]
+
+
+# In the class body the name list means its method.
+Memories = list[Memory]
+ManyMemories = list[Memories]
+Names = list[str]
+
+
+class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
+    """A collection of mem0's memories, which any number of processes share.
+
+    An insert is whole or absent; a memory whose id is there is replaced. Every read builds new
+    objects. Any thread may call the methods. mem0 makes the object itself: see
+    `vector_store_config`.
+
+    Filters are mem0's: equal values, lists of values, ``"*"``, the operators ``eq ne gt gte lt lte
+    in nin contains icontains``, and ``AND OR NOT``. Values are compared by their types: 1 is not
+    ``"1"``. ``ne``, ``nin`` and ``NOT`` are true of a payload without the field.
+
+    Args:
+        db: a URL, the path of a SQLite file, a `Database`, a `memalchemy.sync.Database` or an
+            `AsyncEngine`. Without it, the URL in ``MEMALCHEMY_URL``, or else a database in memory
+            for this object alone. Stores with the same URL share their connections.
+        collection_name: the collection, the last part of the namespace.
+        namespace: keeps the collections of several applications apart.
+
+    Raises, from any method:
+        DatabaseUnreachable, AuthenticationFailed, SchemaOutdated, SchemaTooNew.
+        Corrupt, KeyMissing, NotEncrypted: a stored memory cannot be read.
+    """
+
+    root = "mem0"
+    shares_databases = True
+
+    def __init__(
+        self,
+        db: AnyDatabase | None = None,
+        *,
+        collection_name: str = "mem0",
+        namespace: Iterable[str] = (),
+    ) -> None:
+        super().__init__(db, namespace=("memories", *check_namespace(namespace)))
+        self._parent = self.namespace
+        self.create_col(collection_name)
+        self.store = Store(self.db)
+        """The memories as items, with asynchronous methods."""
+
+    # --- Writing ----------------------------------------------------------------------------------
+
+    def insert(
+        self,
+        vectors: Sequence[Sequence[float]],
+        payloads: Payloads | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> None:
+        """Insert memories, all or none, in place of those with the same ids.
+
+        Raises:
+            ValueError: the numbers of vectors, payloads and ids differ; a vector is zero, not
+                finite, or of over 16,000 dimensions.
+            NotSerialisable, TooLarge: a payload or an id cannot be stored.
+        """
+        for name, given in (("payloads", payloads), ("ids", ids)):
+            if given is not None and len(given) != len(vectors):
+                raise ValueError(f"there are {len(vectors)} vectors, and {len(given)} {name}")
+        keys = [str(uuid.uuid4()) for _ in vectors] if ids is None else list(map(str, ids))
+        values = [{}] * len(vectors) if payloads is None else map(dict, payloads)
+        items = [
+            NewItem(self.namespace, key, value, embedding=vector)
+            for key, value, vector in zip(keys, values, vectors, strict=True)
+        ]
+        self.wait(self.store.put_batch(items))
+
+    def update(
+        self,
+        vector_id: str,
+        vector: Sequence[float] | None = None,
+        payload: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Give a memory another vector, another payload, or both; nothing if it is not there.
+
+        Of what is not given, nothing is lost that others write at the same time.
+        """
+        self.wait(self._update(str(vector_id), vector, payload))
+
+    def delete(self, vector_id: str) -> None:
+        """Delete a memory, if it is there."""
+        self.wait(self.store.delete(self.namespace, str(vector_id)))
+
+    # --- Reading ----------------------------------------------------------------------------------
+
+    def get(self, vector_id: str) -> Memory | None:
+        """Return a memory, or ``None``."""
+        item = self.wait(self.store.get_item(self.namespace, str(vector_id)))
+        return None if item is None else _memory(item, None)
+
+    def list(
+        self, filters: Mapping[str, Any] | None = None, top_k: int | None = 100
+    ) -> ManyMemories:
+        """Return a list of one list: at most *top_k* memories, the newest first.
+
+        All of them, if *top_k* is ``None``.
+        """
+        limit = NO_LIMIT if top_k is None else top_k
+        items = self.wait(
+            self.store.list_items(self.namespace, filter=to_filter(filters), limit=limit)
+        )
+        return [[_memory(item, None) for item in items]]
+
+    def search(
+        self,
+        query: str,
+        vectors: Sequence[Any],
+        top_k: int = 5,
+        filters: Mapping[str, Any] | None = None,
+    ) -> Memories:
+        """Return the memories whose vectors are the nearest to *vectors*, the best first.
+
+        The score is the cosine of the angle between the vectors, 0 to 1. *query* is not used. Some
+        of mem0's callers give the vector within a list.
+        """
+        return self.wait(self._search(vectors, top_k, filters))
+
+    def search_batch(
+        self,
+        queries: Sequence[str],
+        vectors_list: Sequence[Sequence[Any]],
+        top_k: int = 1,
+        filters: Mapping[str, Any] | None = None,
+    ) -> ManyMemories:
+        """Return the results of `search` for each vector."""
+
+        async def search_all() -> ManyMemories:
+            return [await self._search(vector, top_k, filters) for vector in vectors_list]
+
+        return self.wait(search_all())
+
+    def keyword_search(
+        self, query: str, top_k: int = 5, filters: Mapping[str, Any] | None = None
+    ) -> Memories | None:
+        """Return memories with words of *query*, the best first; ``None`` in an encrypted database.
+
+        The score is in the range of BM25's, which `Memory.search` expects: at the middle of its
+        sigmoid is a memory that has half of the query's words, counted by how rare they are.
+        """
+        if not self.db.keyring.is_readable("text"):
+            return None
+        found = self.wait(
+            self.store.search(self.namespace, query, top_k, filter=to_filter(filters))
+        )
+        middle, _ = get_bm25_params(query, lemmatized=query)
+        return [_memory(hit, 2 * middle * (hit.score or 0.0)) for hit in found]
+
+    # --- Collections ------------------------------------------------------------------------------
+
+    def create_col(
+        self, name: str, vector_size: int | None = None, distance: str | None = None
+    ) -> None:
+        """Use the collection *name* from now on. It takes vectors of any size.
+
+        Raises:
+            ValueError: *distance* is not ``cosine``.
+            TooLarge: the name is too long.
+        """
+        if distance not in (None, "cosine"):
+            raise ValueError(f"vectors are compared by cosine, not by {distance!r}")
+        self.namespace = check_namespace((*self._parent, check_name(name, "collection_name")))
+        self.collection_name = name
+
+    def list_cols(self) -> Names:
+        """Return the names of the collections that hold a memory."""
+
+        async def read() -> Names:
+            depth = len(self._parent) + 1
+            names: dict[str, None] = {}
+            after: tuple[str, ...] | None = None
+            while page := await self.store.list_namespaces(self._parent, after=after):
+                names |= dict.fromkeys(one[-1] for one in page if len(one) == depth)
+                after = page[-1]
+            return list(names)
+
+        return self.wait(read())
+
+    def col_info(self) -> dict[str, Any]:
+        """Return the ``name`` of the collection and the ``count`` of its memories."""
+        count = self.wait(self.store.count(self.namespace))
+        return {"name": self.collection_name, "count": count}
+
+    def delete_col(self) -> None:
+        """Delete all memories of the collection."""
+        self.wait(self.store.clear_namespace(self.namespace))
+
+    def reset(self) -> None:
+        """Delete all memories of the collection, which stays in use."""
+        self.delete_col()
+
+    # --- Shared by the methods above --------------------------------------------------------------
+
+    async def _search(
+        self, vectors: Sequence[Any], top_k: int, filters: Mapping[str, Any] | None
+    ) -> Memories:
+        nested = len(vectors) > 0 and isinstance(vectors[0], Sequence)
+        found = await self.store.search_by_embedding(
+            self.namespace, vectors[0] if nested else vectors, top_k, filter=to_filter(filters)
+        )
+        return [_memory(one.item, _cosine(one.distance)) for one in found]
+
+    async def _update(
+        self, key: str, vector: Sequence[float] | None, payload: Mapping[str, Any] | None
+    ) -> None:
+        while (item := await self.store.get_item(self.namespace, key)) is not None:
+            kept = vector
+            if kept is None:
+                kept = await self.store.get_embedding(self.namespace, key)
+            value = item.value if payload is None else dict(payload)
+            try:
+                await self.store.put(
+                    self.namespace, key, value, embedding=kept, expected_version=item
+                )
+            except Conflict:
+                continue  # read again what another has written meanwhile
+            return
+
+
+def _cosine(distance: float | None) -> float:
+    """Return a similarity from 0 to 1: that of vectors at a right angle, or farther, is 0."""
+    return 0.0 if distance is None else min(1.0, max(0.0, 1.0 - distance))
+
+
+def _memory(item: StoreItem, score: float | None) -> Memory:
+    return Memory(id=item.key, score=score, payload=item.value)
+
+
+__all__ = ["MemalchemyVectorStore"]

@@ -1,0 +1,17 @@
+"""CrewAI's tests share the modules of the folder above, and nothing of them leaves the machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+os.environ |= {
+    "CREWAI_DISABLE_TELEMETRY": "true",
+    "CREWAI_TESTING": "true",
+    "OTEL_SDK_DISABLED": "true",
+    "CREWAI_STORAGE_DIR": tempfile.mkdtemp(prefix="ma-crewai-"),
+}

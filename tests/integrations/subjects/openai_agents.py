@@ -1,0 +1,41 @@
+"""The OpenAI Agents SDK's sessions and run states under the tests of all adapters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memalchemy.conformance import Subject
+from memalchemy.integrations.openai_agents import (
+    MemalchemyRunStates,
+    MemalchemySession,
+    MemalchemySessions,
+)
+
+FRAMEWORK, EXTRA = "agents", "openai-agents"
+ADAPTERS: dict[Any, Any] = {
+    MemalchemyRunStates: MemalchemyRunStates,
+    MemalchemySession: lambda *db: MemalchemySession("s", *db),
+    MemalchemySessions: MemalchemySessions,
+}
+
+
+async def _add(sessions: MemalchemySessions, id_: str, text: str) -> Any:
+    items: list[Any] = [{"role": "user", "content": text}]
+    await sessions.session(id_).add_items(items)
+    return items
+
+
+async def _items(sessions: MemalchemySessions, id_: str) -> list[str]:
+    items: list[Any] = await sessions.session(id_).get_items()
+    return [item["content"] for item in items]
+
+
+SUBJECTS = {
+    "a session of OpenAI's": Subject(
+        MemalchemySessions,
+        _add,
+        _items,
+        lambda sessions, id_: sessions.delete(id_),
+        objects=lambda sessions, id_: sessions.session(id_).get_items(),
+    )
+}

@@ -1,0 +1,33 @@
+"""The checks of adapters, on each kind of thing that each framework stores."""
+
+from __future__ import annotations
+
+import pytest
+from subjects import INSTALLED
+
+from memalchemy.conformance import ADAPTER_CHECKS, check_adapter
+
+SUBJECTS = {
+    subject: f"subjects.{name}:SUBJECTS[{subject}]"
+    for name, module in INSTALLED.items()
+    for subject in module.SUBJECTS
+}
+LEFT_OUT: dict[tuple[str, str], str] = {}
+"""The reason, by a subject and the check that it is not made for."""
+
+NO_NAMESPACE = "open takes no namespace=, and the subject has no namespaced="
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+async def test_an_adapter_keeps_its_promises(subject: str, shared_url: str, lasting: None) -> None:
+    checks = [check for check in ADAPTER_CHECKS if (subject, check.name) not in LEFT_OUT]
+    report = await check_adapter(SUBJECTS[subject], database=shared_url, checks=checks)
+
+    report.raise_for_failures()
+    assert {one.message for one in report.skipped} <= {NO_NAMESPACE}
+
+
+def test_what_is_left_out_exists() -> None:
+    checks = {check.name for check in ADAPTER_CHECKS}
+
+    assert {check for _, check in LEFT_OUT} <= checks

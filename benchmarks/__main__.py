@@ -51,6 +51,9 @@ INTEGRATIONS = (
 )
 """Those of the frameworks: a run, results and a page of their own."""
 
+ALONE = ("crewai_flows",)
+"""Those of frameworks that need an environment of their own: they run if ``--only`` names them."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _parse(arguments)
@@ -151,7 +154,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--only",
         type=lambda text: text.split(","),
         metavar="A,B",
-        help=f"measure these alone, of {', '.join((*GROUPS, *INTEGRATIONS))}",
+        help=f"measure these alone, of {', '.join((*GROUPS, *INTEGRATIONS, *ALONE))}",
     )
     parser.add_argument(
         "--integrations",
@@ -206,7 +209,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         given.stored = report.stored_file(_name(given))
     if given.rounds < ROUNDS:
         parser.error(f"--rounds must be at least {ROUNDS}: fewer have no middle to trust")
-    known = (*GROUPS, *INTEGRATIONS)
+    known = (*GROUPS, *INTEGRATIONS, *ALONE)
     if given.only is None:
         given.only = list(INTEGRATIONS if given.integrations else GROUPS)
     if unknown := [name for name in given.only if name not in known]:

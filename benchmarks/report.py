@@ -82,6 +82,9 @@ FRAMEWORKS = {
 }
 """The groups of the run of the integrations."""
 
+ALONE = {"crewai_flows": "CrewAI: flows"}
+"""The groups of frameworks that need an environment of their own; no run that is kept has them."""
+
 
 @dataclass(frozen=True)
 class Results:
@@ -106,7 +109,7 @@ class Results:
 
     def grouped(self) -> Iterable[tuple[str, list[Finding]]]:
         """The findings by the titles of their groups, each group in the order of the run."""
-        for group, title in (TITLES | FRAMEWORKS).items():
+        for group, title in (TITLES | FRAMEWORKS | ALONE).items():
             found = [finding for finding in self.findings if finding.group == group]
             if found:
                 yield title, found

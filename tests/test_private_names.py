@@ -23,6 +23,7 @@ from memalchemy.dialects import DIALECTS
 from private_names import example, private_overrides, private_uses
 
 FOREIGN = {
+    ("integrations/a2a/versioned_task_store.py", "_value"): "A2A: the number of a task's version",
     (
         "_fork_safe_locks.py",
         "_at_fork_reinit",
@@ -49,6 +50,8 @@ OURS = {
     ("context/compaction.py", "_summary_of"),
     ("database/executors/asyncpg.py", "_translate_connecting"),
     ("integrations/_base.py", "_async"),
+    ("integrations/a2a/versioned_task_store.py", "_index_text"),
+    ("integrations/a2a/versioned_task_store.py", "_ttl"),
     ("integrations/locus/_adapter.py", "_owns_db"),
     ("sync/face.py", "_connection"),
     ("sync/face.py", "_is_container"),

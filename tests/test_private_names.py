@@ -23,6 +23,7 @@ from memalchemy.dialects import DIALECTS
 from private_names import example, private_overrides, private_uses
 
 FOREIGN = {
+    ("integrations/a2a/versioned_task_store.py", "_value"): "A2A: the number of a task's version",
     (
         "_fork_safe_locks.py",
         "_at_fork_reinit",
@@ -82,12 +83,6 @@ OURS = {
     ("context/compaction.py", "_summary_of"),
     ("database/executors/asyncpg.py", "_translate_connecting"),
     ("integrations/_base.py", "_async"),
-    ("integrations/a2a/task_store.py", "_entries"),
-    ("integrations/a2a/task_store.py", "_stored"),
-    ("integrations/a2a/task_store.py", "_write"),
-    ("integrations/a2a/versioned_task_store.py", "_entries"),
-    ("integrations/a2a/versioned_task_store.py", "_stored"),
-    ("integrations/a2a/versioned_task_store.py", "_write"),
     ("integrations/a2a/versioned_task_store.py", "_index_text"),
     ("integrations/a2a/versioned_task_store.py", "_ttl"),
     ("integrations/locus/_adapter.py", "_owns_db"),

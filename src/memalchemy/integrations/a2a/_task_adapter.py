@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from a2a.server.context import ServerCallContext
-from a2a.server.events.event_queue import Event
 from a2a.server.owner_resolver import OwnerResolver, resolve_user_scope
 from a2a.types import ListTasksRequest, ListTasksResponse, Task
 from a2a.utils.constants import DEFAULT_LIST_TASKS_PAGE_SIZE
@@ -20,16 +18,15 @@ from a2a.utils.task import (
 )
 
 from memalchemy.contracts import Seconds
+from memalchemy.database import HostConnection
 from memalchemy.integrations._base import NO_LIMIT, Adapter, AnyDatabase
 from memalchemy.integrations.a2a._task_entries import Entry, TaskEntries, rest_of, to_task
-from memalchemy.integrations.a2a.task_event_stream import events_of, to_entry
+from memalchemy.integrations.a2a.task_event_stream import events_of
 from memalchemy.threads import ThreadLog
 
 _Place = tuple[bool, int, str]
 """Whether a task's status has a time, that time in nanoseconds, and the task's id. Listings are in
 descending order of it."""
-
-_Entries = list[Entry]  # In the class body the name list means its method.
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,53 +107,45 @@ class TaskAdapter(Adapter):
         """Close the database if this store owns it; a later use opens it again."""
         await self.aclose()
 
-    async def _entries(self, task_id: str, context: ServerCallContext) -> _Entries:
-        _, found = await self.tasks(context).scan(task_id, _value)
-        return found
 
-    async def _stored(self, task_id: str, context: ServerCallContext) -> Stored:
-        tasks = self.tasks(context)
-        # The version is read first: a write between the two then makes the next write a conflict.
-        version = await tasks.version(task_id)
-        for newest in await tasks.tail(task_id, 1) if version else ():
-            return Stored(newest.value, newest.position, version)
-        return Stored(None, 1, version)
+async def read_entries(tasks: ThreadLog, task_id: str) -> list[Entry]:
+    """Return the entries of a task, none if there is no such task. One round trip."""
+    _, found = await tasks.scan(task_id, _value)
+    return found
 
-    async def _write(
-        self,
-        task_id: str,
-        entries: TaskEntries,
-        context: ServerCallContext,
-        stored: Stored,
-        version: int = 0,
-        event: Event | None = None,
-    ) -> None:
-        """Write what a task gained since it was *stored*.
 
-        Args:
-            version: that of the task from now on; 0 is none.
-            event: what made it, for other replicas.
+async def read_stored(tasks: ThreadLog, task_id: str) -> Stored:
+    """Return what a save has to know of the task that is stored."""
+    # The version is read first: a write between the two then makes the next write a conflict.
+    version = await tasks.version(task_id)
+    for newest in await tasks.tail(task_id, 1) if version else ():
+        return Stored(newest.value, newest.position, version)
+    return Stored(None, 1, version)
 
-        Raises:
-            Conflict, ThreadDeleted: it is another one by now; nothing was written.
-        """
-        news, after = entries.since(stored.entry), stored.position - 1
-        if news is None:  # something has changed of what the task had
-            news, after = entries.since(None) or [], 0
-        replace = partial(
-            self.tasks(context).replace_suffix,
-            task_id,
-            after,
-            [*news, entries.last(version)],
-            expected_version=stored.log_version,
-        )
-        if event is None:
-            await replace()
-            return
-        async with self.db.transaction() as tx:
-            await replace(connection=tx)
-            events = events_of(self.db, self.namespace)
-            await events.append(task_id, [to_entry(event, version)], connection=tx)
+
+async def write_task(
+    tasks: ThreadLog,
+    task_id: str,
+    entries: TaskEntries,
+    stored: Stored,
+    version: int = 0,
+    connection: HostConnection | None = None,
+) -> None:
+    """Write what a task gained since it was *stored*; its *version* is 0 if it has none.
+
+    Raises:
+        Conflict, ThreadDeleted: another task is stored by now; nothing was written.
+    """
+    news, after = entries.since(stored.entry), stored.position - 1
+    if news is None:  # something has changed of what the task had
+        news, after = entries.since(None) or [], 0
+    await tasks.replace_suffix(
+        task_id,
+        after,
+        [*news, entries.last(version)],
+        expected_version=stored.log_version,
+        connection=connection,
+    )
 
 
 def _value(_: int, value: Entry, __: int) -> Entry:

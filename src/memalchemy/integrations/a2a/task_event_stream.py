@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
-from typing import Any, cast
+from typing import cast
 
 from a2a.server.cluster.event_stream import TaskEventStream, VersionedEvent
 from a2a.server.cluster.version import TaskVersion
@@ -81,12 +81,13 @@ def events_of(db: Database, namespace: tuple[str, ...]) -> ThreadLog:
     return ThreadLog(db, namespace=(*namespace, "events"), index_text=False, ttl=DAY)
 
 
-def to_entry(event: Event, version: int) -> dict[str, Any]:
-    """Return the value that is stored of an event."""
-    return {"version": version, "event": to_stream_response(event).SerializeToString()}
+def to_bytes(event: Event) -> bytes:
+    """Return an event as it is stored."""
+    serialized: bytes = to_stream_response(event).SerializeToString()
+    return serialized
 
 
 def to_event(stored: bytes) -> Event:
-    """Return a new object with the event that was stored."""
+    """Return a new object with an event that was stored."""
     response = StreamResponse.FromString(stored)
     return cast("Event", getattr(response, response.WhichOneof("payload")))

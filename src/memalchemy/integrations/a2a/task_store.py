@@ -7,7 +7,12 @@ from a2a.server.tasks import TaskStore
 from a2a.types import Task
 
 from memalchemy.errors import Conflict, ThreadDeleted
-from memalchemy.integrations.a2a._task_adapter import TaskAdapter
+from memalchemy.integrations.a2a._task_adapter import (
+    TaskAdapter,
+    read_entries,
+    read_stored,
+    write_task,
+)
 from memalchemy.integrations.a2a._task_entries import TaskEntries, to_task
 
 
@@ -40,11 +45,11 @@ class MemalchemyTaskStore(TaskAdapter, TaskStore):
         Raises:
             TooLarge, NotSerialisable: it cannot be stored; nothing was written.
         """
-        entries, task_id = TaskEntries(task), task.id
+        entries, task_id, tasks = TaskEntries(task), task.id, self.tasks(context)
         while True:
-            stored = await self._stored(task_id, context)
+            stored = await read_stored(tasks, task_id)
             try:
-                return await self._write(task_id, entries, context, stored)
+                return await write_task(tasks, task_id, entries, stored)
             except (Conflict, ThreadDeleted):
                 continue  # somebody else has saved or deleted it meanwhile
 
@@ -53,5 +58,5 @@ class MemalchemyTaskStore(TaskAdapter, TaskStore):
 
         One round trip.
         """
-        entries = await self._entries(task_id, context)
+        entries = await read_entries(self.tasks(context), task_id)
         return to_task(entries) if entries else None

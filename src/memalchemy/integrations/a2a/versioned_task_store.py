@@ -14,8 +14,15 @@ from a2a.server.tasks import TaskStore
 from a2a.types import Task, TaskState
 
 from memalchemy.errors import Conflict, ThreadDeleted
-from memalchemy.integrations.a2a._task_adapter import Stored, TaskAdapter
+from memalchemy.integrations.a2a._task_adapter import (
+    Stored,
+    TaskAdapter,
+    read_entries,
+    read_stored,
+    write_task,
+)
 from memalchemy.integrations.a2a._task_entries import TaskEntries, rest_of, to_task
+from memalchemy.integrations.a2a.task_event_stream import events_of, to_bytes
 from memalchemy.integrations.a2a.task_store import MemalchemyTaskStore
 
 _TERMINAL = frozenset(
@@ -74,25 +81,35 @@ class MemalchemyVersionedTaskStore(TaskAdapter, VersionedTaskStore):
                 canceled is terminal or gone; nothing was written.
             TooLarge, NotSerialisable: it cannot be stored; nothing was written.
         """
-        entries, task_id, expected = TaskEntries(task), task.id, _number_of(prev_version)
+        entries, task_id, tasks = TaskEntries(task), task.id, self.tasks(context)
+        told = None if event is None else to_bytes(event)
+        expected = _number_of(prev_version)
         cancels = task.status.state == TaskState.TASK_STATE_CANCELED
         while True:
-            stored = await self._stored(task_id, context)
-            version = 0 if stored.entry is None else stored.entry["version"]
-            if not (_may_be_canceled(stored) if cancels else version == expected):
+            stored = await read_stored(tasks, task_id)
+            version = (0 if stored.entry is None else stored.entry["version"]) + 1
+            if not (_may_be_canceled(stored) if cancels else version == expected + 1):
                 raise ConcurrentTaskModificationError(task_id)
             try:
-                await self._write(task_id, entries, context, stored, version + 1, event)
+                if told is None:
+                    await write_task(tasks, task_id, entries, stored, version)
+                else:
+                    async with self.db.transaction() as tx:
+                        await write_task(tasks, task_id, entries, stored, version, tx)
+                        value = {"version": version, "event": told}
+                        await events_of(self.db, self.namespace).append(
+                            task_id, [value], connection=tx
+                        )
             except (Conflict, ThreadDeleted):
                 continue  # somebody else has saved or deleted it meanwhile
-            return TaskVersion(version + 1)
+            return TaskVersion(version)
 
     async def get(self, task_id: str, context: ServerCallContext) -> StoredTask | None:
         """Return a new object with the task, and its version; ``None`` if there is no such task.
 
         One round trip.
         """
-        entries = await self._entries(task_id, context)
+        entries = await read_entries(self.tasks(context), task_id)
         if not entries:
             return None
         return StoredTask(to_task(entries), TaskVersion(entries[-1]["version"]))

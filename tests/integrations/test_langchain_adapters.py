@@ -239,8 +239,10 @@ async def test_those_who_add_at_once_lose_nothing_and_additions_are_whole(
     db: Database, reopen: Reopen
 ) -> None:
     pair = [[HumanMessage(f"{who}"), AIMessage(f"{who}")] for who in range(10)]
-    dbs = [db, reopen()]
-    await asyncio.gather(*(history(dbs[at % 2]).aadd_messages(one) for at, one in enumerate(pair)))
+    async with reopen() as other:
+        await asyncio.gather(
+            *(history((db, other)[at % 2]).aadd_messages(one) for at, one in enumerate(pair))
+        )
 
     said = [message.content for message in await history(db).aget_messages()]
     assert said[::2] == said[1::2]

@@ -39,9 +39,6 @@ FOREIGN = {
         "Alembic: a transaction that the host began is the host's to commit"
     ),
     ("migrate/environment.py", "_transaction"): "Alembic: the transaction of its own block",
-    ("integrations/a2a/versioned_task_store.py", "_value"): (
-        "A2A: the number that a version holds, which the SDK's own store reads, too"
-    ),
     ("integrations/agent_framework/_objects.py", "_checkpoint_encoding"): (
         "Agent Framework: the classes of `register_checkpoint_type`"
     ),

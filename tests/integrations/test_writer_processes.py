@@ -91,12 +91,15 @@ async def test_what_a_killed_process_told_of_is_stored_and_nothing_by_half(
     told: list[str] = []
     for _ in range(KILLS):
         process = start(read, db, shared_url, uuid.uuid4().hex[:8], 100_000)
-        assert process.stdout is not None
-        lines = list(itertools.islice(process.stdout, TOLD))
-        process.kill()
-        rest, errors = process.communicate()
-        assert len(lines) == TOLD, errors
-        told += [line.strip() for line in [*lines, *rest.splitlines(keepends=True)] if "\n" in line]
+        with process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            lines = list(itertools.islice(process.stdout, TOLD))
+            process.kill()
+            # `communicate` would pass by the lines that are in the buffer already.
+            rest = process.stdout.readlines()
+            assert len(lines) == TOLD, process.stderr.read()
+        told += [line.strip() for line in [*lines, *rest] if line.endswith("\n")]
 
         names = whole_writes(await read(db))
         assert [name for name in names if name in told] == told

@@ -77,6 +77,7 @@ FRAMEWORKS = {
     "locus_checkpointers": "locus: checkpointers",
     "lazybridge_memories": "LazyBridge: memories",
     "lauren_conversations": "lauren-ai: conversations",
+    "pydantic_ai_steps": "Pydantic AI harness: steps",
     "llama_index_chats": "LlamaIndex: chats",
     "a2a_tasks": "A2A: tasks",
 }

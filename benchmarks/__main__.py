@@ -45,6 +45,8 @@ INTEGRATIONS = (
     "locus_checkpointers",
     "lazybridge_memories",
     "lauren_conversations",
+    "langchain_histories",
+    "mem0_stores",
 )
 """Those of the frameworks: a run, results and a page of their own."""
 

@@ -77,6 +77,8 @@ FRAMEWORKS = {
     "locus_checkpointers": "locus: checkpointers",
     "lazybridge_memories": "LazyBridge: memories",
     "lauren_conversations": "lauren-ai: conversations",
+    "langchain_histories": "LangChain: chat histories",
+    "mem0_stores": "mem0: memories",
 }
 """The groups of the run of the integrations."""
 

@@ -2,8 +2,9 @@
 
 Both are called without ``await``, as ``chain.invoke`` does: `add_messages` with the two messages of
 a turn, ``messages`` for all of them, each by a new object on a shared engine or `Database`. Both
-commit every turn durably. Ours indexes the words, theirs does not: bytes are reported for ours with
-and without.
+commit every turn durably. Ours indexes the words, theirs does not: bytes and saves are reported for
+ours with and without. On PostgreSQL, where the index is a large part of a save, a target is set for
+saves of the same thing only.
 """
 
 from __future__ import annotations
@@ -105,7 +106,14 @@ async def _of_engine(
         saves = {
             n: partial(_saving, make, talk[:length], talk[:2], numbers) for n, make in sides.items()
         }
-        yield _finding(engine, "save a turn", length, await take_turns(saves, rounds))
+        saves["silent"] = partial(
+            _saving, partial(ours, db=quiet, index_text=False), talk[:length], talk[:2], numbers
+        )
+        found = await take_turns(saves, rounds)
+        with_target = engine == "SQLite"
+        yield _finding(engine, "save a turn", length, found, with_target=with_target)
+        found["ours"] = found["silent"]
+        yield _finding(engine, "save a turn without words to find", length, found)
     alchemy.dispose()
     await asyncio.to_thread(quiet.close)
     await asyncio.to_thread(db.close)
@@ -143,13 +151,15 @@ async def _saving(
     return await asyncio.to_thread(save)
 
 
-def _finding(engine: str, what: str, length: int, found: dict[str, list[float]]) -> Finding:
+def _finding(
+    engine: str, what: str, length: int, found: dict[str, list[float]], *, with_target: bool = True
+) -> Finding:
     return Finding(
         "langchain_histories",
         f"{engine}: {what} at {length:,} messages, SQLChatMessageHistory to ours",
         ratio(found["theirs"], found["ours"]),
         "x",
-        at_least(TARGETS[engine]),
+        at_least(TARGETS[engine]) if with_target else None,
         milliseconds(found["ours"]),
         milliseconds(found["theirs"]),
     )

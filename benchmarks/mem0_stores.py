@@ -1,7 +1,8 @@
 """Memories of mem0: our vector store against its own of pgvector, each in a PostgreSQL database.
 
 Both are called as `Memory` does: an insert of five memories, a search of the 60 nearest of a user,
-one by words, and a new payload for a memory. Theirs has an HNSW index, as by default.
+one by words, a list of a user's memories, and one memory. Theirs has an HNSW index, as by default.
+A search by words has no target: theirs finds memories with all words of a query, ours with any.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ async def measure(
             f"{what} at {MEMORIES:,} memories, pgvector's store to ours",
             ratio(found["theirs"], found["ours"]),
             "x",
-            at_least(1),
+            None if "by words" in what else at_least(1),
             milliseconds(found["ours"]),
             milliseconds(found["theirs"]),
         )

@@ -48,6 +48,8 @@ INTEGRATIONS = (
     "pydantic_ai_steps",
     "llama_index_chats",
     "a2a_tasks",
+    "langchain_histories",
+    "mem0_stores",
 )
 """Those of the frameworks: a run, results and a page of their own."""
 

@@ -80,6 +80,8 @@ FRAMEWORKS = {
     "pydantic_ai_steps": "Pydantic AI harness: steps",
     "llama_index_chats": "LlamaIndex: chats",
     "a2a_tasks": "A2A: tasks",
+    "langchain_histories": "LangChain: chat histories",
+    "mem0_stores": "mem0: memories",
 }
 """The groups of the run of the integrations."""
 

@@ -11,11 +11,11 @@ from mem0.vector_stores.base import VectorStoreBase
 from pydantic import BaseModel
 
 from memalchemy.contracts import NewItem, StoreItem
-from memalchemy.errors import Conflict
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, SyncAdapter
 from memalchemy.integrations.mem0._filters import to_filter
 from memalchemy.keys import check_name, check_namespace
-from memalchemy.store import Store
+from memalchemy.store import LEAVE, Store
+from memalchemy.store.compare_and_swap import compare_and_swap
 
 Payloads = Sequence[Mapping[str, Any]]
 
@@ -236,18 +236,21 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
     async def _update(
         self, key: str, vector: Sequence[float] | None, payload: Mapping[str, Any] | None
     ) -> None:
-        while (item := await self.store.get_item(self.namespace, key)) is not None:
+        def changed(item: StoreItem | None) -> Any:
+            if item is None:
+                return LEAVE
+            return item.value if payload is None else dict(payload)
+
+        async def write(item: StoreItem | None, value: Any) -> None:
+            if item is None:
+                return
             kept = vector
             if kept is None:
                 kept = await self.store.get_embedding(self.namespace, key)
-            value = item.value if payload is None else dict(payload)
-            try:
-                await self.store.put(
-                    self.namespace, key, value, embedding=kept, expected_version=item
-                )
-            except Conflict:
-                continue  # read again what another has written meanwhile
-            return
+            await self.store.put(self.namespace, key, value, embedding=kept, expected_version=item)
+
+        item = await self.store.get_item(self.namespace, key)
+        await compare_and_swap(item, changed, write, in_transaction=False)
 
 
 def _cosine(distance: float | None) -> float:

@@ -70,7 +70,7 @@ Kind = Literal["text", "thought", "call", "result"]
 
 
 class _Form(NamedTuple):
-    """What a block is, and the names of its id and of its content."""
+    """Kind of a block, with the names of its id and of its content."""
 
     kind: Kind
     id: str = ""

@@ -86,7 +86,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether no check failed, and at least one passed."""
+        """True if no check failed, and at least one passed."""
         return bool(self.passed) and not self.failed
 
     def raise_for_failures(self) -> None:

@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, TableClause, column, distinct, func, inspect, select, table
@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
 from memalchemy.importers.openai_layout import MAIN
+from memalchemy.importers.stored_time import to_utc
 
 MESSAGES = "agent_messages"
 STRUCTURE = "message_structure"
@@ -173,13 +174,7 @@ def _item(row: Any) -> Item | None:
         value = json.loads(row.message_data)
     except (ValueError, TypeError, RecursionError):
         return None
-    return Item(f"openai-agents:{row.id}", value, _time(row.created_at))
-
-
-def _time(stored: Any) -> datetime:
-    """Return a time in UTC; the SDK writes CURRENT_TIMESTAMP without a zone, in SQLite as text."""
-    time = datetime.fromisoformat(stored) if isinstance(stored, str) else stored
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return Item(f"openai-agents:{row.id}", value, to_utc(row.created_at))
 
 
 def _details(stored: Any) -> Any:

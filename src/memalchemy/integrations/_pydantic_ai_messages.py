@@ -14,7 +14,7 @@ from memalchemy.errors import NotSerialisable
 T = TypeVar("T")
 
 Mode = Literal["python", "json"]
-"""How pydantic dumps: with the types that memalchemy stores, or as JSON has them."""
+"""Modes of pydantic's dumps: with the types that memalchemy stores, or with those of JSON."""
 
 
 def dump_messages(messages: Sequence[ModelMessage], mode: Mode) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 from memalchemy.contracts import NewItem
 from memalchemy.errors import DatabaseUnreachable, DriverMissing, NotFound
 from memalchemy.importers.foreign_tables import ForeignTables, Row
+from memalchemy.importers.stored_time import to_utc
 
 _INDEX = ":_checkpoints"
 """End of the key under which a thread's checkpoints are listed."""
@@ -49,17 +51,16 @@ class StoredThread:
     load: Callable[[str], Awaitable[StoredCheckpoint | None]]
 
 
-class Place:
+class Place(ABC):
     """Storage of locus', of which `threads` and `items` yield everything."""
 
+    @abstractmethod
     async def count(self) -> tuple[int, int]:
         """Count the threads and the items."""
-        raise NotImplementedError
 
-    async def threads(self) -> AsyncIterator[StoredThread]:
+    @abstractmethod
+    def threads(self) -> AsyncIterator[StoredThread]:
         """Yield the threads, by id."""
-        raise NotImplementedError
-        yield
 
     async def items(self) -> AsyncIterator[NewItem]:
         """Yield the items of the store, if it has one."""
@@ -123,13 +124,13 @@ class _KeyValues(Place):
     ``THREAD:_checkpoints`` lists the checkpoints of a thread, ``THREAD:ID`` has one.
     """
 
+    @abstractmethod
     async def keys(self) -> list[str]:
         """Return all keys."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def get(self, key: str) -> dict[str, Any] | None:
         """Return the document of a key."""
-        raise NotImplementedError
 
     async def count(self) -> tuple[int, int]:
         """Count the lists of checkpoints."""
@@ -442,10 +443,7 @@ def _document(stored: Any) -> dict[str, Any] | None:
 
 
 def _time(stored: Any) -> datetime:
-    if not stored:
-        return _EPOCH
-    time = datetime.fromisoformat(stored) if isinstance(stored, str) else stored
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    return to_utc(stored) if stored else _EPOCH
 
 
 def _split_options(place: str, *names: str) -> tuple[str, dict[str, str]]:

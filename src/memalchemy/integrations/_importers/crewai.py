@@ -15,13 +15,14 @@ from memalchemy.contracts import Retention
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
 from memalchemy.importers.foreign_tables import ForeignTables, Row
+from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import Items, NewCheckpoint, Record, Thread, Whole
 from memalchemy.integrations._importers._jsonb import decode_jsonb
 
 FLOWS = ("crewai", "flows")
 PENDING = (*FLOWS, "pending")
 CHECKPOINTS = ("crewai", "checkpoints")
-"""Where the adapters store what is imported; tests/integrations/crewai compares them."""
+"""Namespaces of the adapters' data; tests/integrations/crewai compares them."""
 
 _STATES = ("flow_states", "flow_uuid", "method_name", "state_json")
 _FEEDBACK = ("pending_feedback", "flow_uuid", "context_json", "state_json")
@@ -84,7 +85,7 @@ def _flow(tables: ForeignTables, name: str, flow: str, ids: list[int]) -> Thread
                 return NewCheckpoint(
                     checkpoint_id,
                     state,
-                    _time(row["timestamp"]),
+                    to_utc(row["timestamp"]),
                     earlier.get(checkpoint_id),
                     {"method": row["method_name"]},
                 )
@@ -111,7 +112,7 @@ def _pause(row: Row, ids: Sequence[int]) -> Record:
         return there
 
     async def save(db: Database, prefix: str, _: Any) -> None:
-        method, at = {"method": context.get("method_name")}, _time(row["created_at"])
+        method, at = {"method": context.get("method_name")}, to_utc(row["created_at"])
         await _pending(db).save(value, prefix + flow, None, method, occurred_at=at)
 
     return Whole(
@@ -158,8 +159,3 @@ def _object(text: str) -> dict[str, Any] | None:
     except (TypeError, ValueError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def _time(text: str) -> datetime:
-    time = datetime.fromisoformat(text)
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

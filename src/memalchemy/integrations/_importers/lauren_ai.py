@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any
 
 from lauren_ai import MemoryFact
@@ -13,6 +12,7 @@ from memalchemy.contracts import NewItem
 from memalchemy.database import Database
 from memalchemy.errors import NotFound
 from memalchemy.importers.foreign_tables import ForeignTables, Row
+from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import Record, Whole
 from memalchemy.integrations._importers._pages import paged_items, pages_of
 from memalchemy.integrations.lauren_ai import (
@@ -62,7 +62,7 @@ def _check(tables: ForeignTables) -> None:
 def _conversation(row: Row) -> Whole:
     name = row["conversation_id"]
     snapshot = json.loads(row["snapshot_json"])
-    at = _time(row["updated_at"])
+    at = to_utc(row["updated_at"])
 
     async def load(db: Database, prefix: str) -> Any:
         return await MemalchemyConversationStore(db).load(prefix + name) or None
@@ -84,8 +84,8 @@ def _fact(row: Row) -> Whole:
         content=row["content"],
         topics=json.loads(row["topics_json"]),
         confidence=row["confidence"],
-        created_at=_time(row["created_at"]),
-        last_seen_at=_time(row["last_seen_at"]),
+        created_at=to_utc(row["created_at"]),
+        last_seen_at=to_utc(row["last_seen_at"]),
         source_conversation_id=row["source_conversation_id"],
     )
 
@@ -105,7 +105,7 @@ def _fact(row: Row) -> Whole:
 
 def _document(row: Row) -> NewItem:
     embedding = None if row["embedding_json"] is None else json.loads(row["embedding_json"])
-    at = _time(row["created_at"])
+    at = to_utc(row["created_at"])
     return NewItem(
         (MemalchemyVectorStore.root, "documents"),
         row["document_id"],
@@ -115,8 +115,3 @@ def _document(row: Row) -> NewItem:
         created_at=at,
         updated_at=at,
     )
-
-
-def _time(text: str) -> datetime:
-    time = datetime.fromisoformat(text)
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

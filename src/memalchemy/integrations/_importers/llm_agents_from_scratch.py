@@ -16,7 +16,7 @@ from memalchemy.importers.target import Items, Record, Whole
 from memalchemy.integrations.llm_agents_from_scratch import MemalchemyMemoryStore
 
 FILE = "episodes.jsonl"
-"""What the store calls its file, unless it is told otherwise."""
+"""Default name of the store's file."""
 
 
 async def count(place: str, *, schema: str | None = None) -> int:

@@ -14,6 +14,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage
 
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
+from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import BATCH, Items, Record, Whole
 from memalchemy.integrations._importers._json import object_of
 from memalchemy.integrations.strands import MemalchemySessionRepository, MemalchemyStorage
@@ -93,7 +94,7 @@ def _session(session_id: str, file: Path) -> Record:
 
     async def save(db: Database, prefix: str, _: Any) -> None:
         id_ = prefix + session_id
-        at = _time(state["created_at"])
+        at = to_utc(state["created_at"])
         sessions = MemalchemySessionRepository(db).sessions
         await sessions.save(state | {"session_id": id_}, id_, occurred_at=at)
 
@@ -149,12 +150,12 @@ class _AgentOfSession:
                     session_id,
                     [entry_of(message) for message in some],
                     keys=[str(message.message_id) for message in some],
-                    occurred_at=[_time(message.created_at) for message in some],
+                    occurred_at=[to_utc(message.created_at) for message in some],
                     connection=tx,
                 )
             state = self.value["agent"]
             await repository.agents(self._agent_id).save(
-                state, session_id, occurred_at=_time(state["updated_at"]), connection=tx
+                state, session_id, occurred_at=to_utc(state["updated_at"]), connection=tx
             )
 
     def covers(self, found: dict[str, Any]) -> bool:
@@ -252,7 +253,7 @@ def _is_later_snapshot(one: bytes, other: bytes) -> bool:
         later, earlier = (object_of(data)["created_at"] for data in (one, other))
     except (ValueError, TypeError, KeyError):
         return False
-    return bool(_time(later) > _time(earlier))
+    return bool(to_utc(later) > to_utc(earlier))
 
 
 def _document(file: Path) -> dict[str, Any] | None:
@@ -271,8 +272,3 @@ def _document(file: Path) -> dict[str, Any] | None:
 
 def _time_of(file: Path) -> datetime:
     return datetime.fromtimestamp(file.stat().st_mtime, UTC)
-
-
-def _time(stored: str) -> datetime:
-    time = datetime.fromisoformat(stored)
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time

@@ -1,4 +1,4 @@
-"""What CrewAI's classes have in common: copies share the database, and values become storable."""
+"""The base of CrewAI's adapters: copies share the database, and values become storable."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from memalchemy.integrations.crewai.flows import MemalchemyFlowPersistence
 from memalchemy.integrations.crewai.memory import MemalchemyMemoryStorage
 
 OWN_SPECS = ("lancedb", "qdrant-edge")
-"""What CrewAI calls its own storages of memory; other specs are paths of theirs."""
+"""Names of CrewAI's own storages of memory; other specs are paths of theirs."""
 
 _crewais_detection = utils.detect_provider
 

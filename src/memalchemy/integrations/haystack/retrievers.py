@@ -9,7 +9,7 @@ from memalchemy.integrations.haystack.document_store import MemalchemyDocumentSt
 
 
 class _Retriever:
-    """What the two retrievers share: filters, a limit, and a place in a pipeline's YAML."""
+    """The base of the retrievers: filters, a limit, and a place in a pipeline's YAML."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -37,6 +37,7 @@ from memalchemy.errors import (
     NotFound,
     NotSerialisable,
 )
+from memalchemy.importers.stored_time import to_utc
 
 PAGE = 500
 _OF_CLASSES = frozenset(
@@ -264,9 +265,9 @@ class Source(ABC):
             tuple(row["prefix"].split(".")),
             row["key"],
             value if isinstance(value, dict) else json.loads(value),
-            _utc(row["created_at"]),
-            _utc(row["updated_at"]),
-            _utc(row.get("expires_at")) if row.get("expires_at") else None,
+            to_utc(row["created_at"]),
+            to_utc(row["updated_at"]),
+            to_utc(row["expires_at"]) if row.get("expires_at") else None,
             row.get("ttl_minutes"),
             vectors,
         )
@@ -288,11 +289,6 @@ def _floats(vector: Any) -> list[float]:
     if isinstance(vector, str):
         return [float(number) for number in vector.strip("[]").split(",")]
     return array("f", bytes(vector)).tolist()
-
-
-def _utc(given: Any) -> datetime:
-    time = datetime.fromisoformat(given) if isinstance(given, str) else given
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ LangGraph's own serialiser; `_records` converts LangGraph's records to states an
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -30,9 +30,9 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import CheckpointInfo, Packed, Seconds, Snapshot
 from memalchemy.database import Database, HostConnection
-from memalchemy.integrations._base import AnyDatabase, SyncAdapter, blocking
+from memalchemy.integrations._base import AnyDatabase, blocking
 from memalchemy.integrations.langgraph import _records as records
-from memalchemy.integrations.langgraph._finished import Finished
+from memalchemy.integrations.langgraph._adapter import LangGraphAdapter
 from memalchemy.keys import check_list
 
 MAX_NAMESPACES = 256
@@ -45,7 +45,7 @@ fewer bytes is worth more than reading fewer rows.
 """
 
 
-class MemalchemySaver(SyncAdapter, BaseCheckpointSaver[str]):
+class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
     """Stores the checkpoints of LangGraph graphs: ``builder.compile(checkpointer=…)``.
 
     It has the methods with and without ``await``, so `graph.invoke` and `graph.ainvoke` both work,
@@ -63,8 +63,6 @@ class MemalchemySaver(SyncAdapter, BaseCheckpointSaver[str]):
         ttl: how long a thread lives after its last checkpoint, in seconds or as a timedelta.
     """
 
-    root = records.ROOT
-
     def __init__(
         self,
         db: AnyDatabase | None = None,
@@ -73,7 +71,7 @@ class MemalchemySaver(SyncAdapter, BaseCheckpointSaver[str]):
         index_text: bool = True,
         ttl: Seconds | None = None,
     ) -> None:
-        SyncAdapter.__init__(self, db)
+        LangGraphAdapter.__init__(self, db)
         BaseCheckpointSaver.__init__(
             self, serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None)
         )
@@ -98,19 +96,6 @@ class MemalchemySaver(SyncAdapter, BaseCheckpointSaver[str]):
         *pipeline* has no effect: a save is one round trip as it is.
         """
         return cls(conn_string, serde=serde)
-
-    async def asetup(self) -> None:
-        """Bring the database's schema up to this release; for a SQLite file this is not needed."""
-        await self.db.migrate()
-
-    def setup(self) -> Awaitable[None]:
-        """Do what `asetup` does, before it returns; ``await saver.setup()`` is allowed, too.
-
-        So it stands for the `setup` of LangGraph's savers with and of those without ``await``. In a
-        thread whose event loop is running it blocks the loop.
-        """
-        self.wait(self.asetup())
-        return Finished()
 
     def checkpointer(self, checkpoint_ns: str = "") -> Checkpointer:
         """Return the native checkpointer of a namespace, to search, list, measure and prune it."""

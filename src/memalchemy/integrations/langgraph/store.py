@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from concurrent.futures import Future
 from copy import deepcopy
 from typing import Any, Self
@@ -24,10 +24,9 @@ from langgraph.store.base import (
 from langgraph.store.base.embed import EmbeddingsLambda
 
 from memalchemy.contracts import NewItem, StoreItem
-from memalchemy.integrations._base import AnyDatabase, SyncAdapter, blocking, paged
-from memalchemy.integrations.langgraph import _records as records
+from memalchemy.integrations._base import AnyDatabase, blocking, paged
+from memalchemy.integrations.langgraph._adapter import LangGraphAdapter
 from memalchemy.integrations.langgraph._batcher import OpBatcher
-from memalchemy.integrations.langgraph._finished import Finished
 from memalchemy.integrations.langgraph._operations import (
     Batch,
     Name,
@@ -48,7 +47,7 @@ Vectors = Mapping[str, Any]
 """Vectors by the texts that they were made of."""
 
 
-class MemalchemyStore(SyncAdapter, BaseStore):
+class MemalchemyStore(LangGraphAdapter, BaseStore):
     """Stores LangGraph's long-term memory in a SQL database.
 
     It has `BaseStore`'s methods with and without ``await``, for any thread and any event loop. One
@@ -71,7 +70,6 @@ class MemalchemyStore(SyncAdapter, BaseStore):
     counts. Errors are those of `memalchemy.Store`, and ``InvalidNamespaceError``.
     """
 
-    root = records.ROOT
     supports_ttl = True
 
     def __init__(
@@ -105,19 +103,6 @@ class MemalchemyStore(SyncAdapter, BaseStore):
         *pipeline* and *pool_config* have no effect: give ``db`` a `Database` with a ``pool_size``.
         """
         return cls(conn_string, index=index, ttl=ttl)
-
-    async def asetup(self) -> None:
-        """Bring the database's schema up to this release; for a SQLite file this is not needed."""
-        await self.db.migrate()
-
-    def setup(self) -> Awaitable[None]:
-        """Do what `asetup` does, before it returns; ``await store.setup()`` is allowed, too.
-
-        So it stands for the `setup` of LangGraph's stores with and of those without ``await``. In a
-        thread whose event loop is running it blocks the loop.
-        """
-        self.wait(self.asetup())
-        return Finished()
 
     # --- Batches ---------------------------------------------------------------------------------
 

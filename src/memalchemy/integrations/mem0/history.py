@@ -15,7 +15,7 @@ _FIELDS = ("old_memory", "new_memory", "event", "created_at", "updated_at", "act
 
 
 class MemalchemyHistory(SyncAdapter):
-    """What mem0's ``SQLiteManager`` stores: ``memory.db = MemalchemyHistory(url)``.
+    """History of mem0's memories, for ``SQLiteManager``: ``memory.db = MemalchemyHistory(url)``.
 
     The history of a memory is a log under the memory's id, the messages of a session one under its
     scope. Records are in the order in which any process added them. Any thread may call the

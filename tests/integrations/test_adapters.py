@@ -169,6 +169,27 @@ async def test_a_database_that_was_given_stays_open_and_an_own_one_is_closed(cls
         assert await written(own) == ["0"]
 
 
+@pytest.mark.parametrize(
+    "cls", [cls for cls in ADAPTERS if getattr(cls, "shares_databases", False)], ids=name_of
+)
+async def test_objects_share_a_url_but_no_relative_path_across_directories(
+    cls: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = ADAPTERS[cls]
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    here, again = make("sqlite:///agent.db"), make("sqlite:///agent.db")
+    assert await written(here) == ["0"]
+    monkeypatch.chdir(tmp_path / "there")
+    there = make("sqlite:///agent.db")
+    assert await written(there) == ["0"]
+
+    assert here.db is again.db is not there.db
+    for adapter in (here, there):
+        await adapter.aclose()
+
+
 @each_adapter
 async def test_a_coroutine_may_be_waited_for_in_any_thread(cls: type, tmp_path: Path) -> None:
     adapter = ADAPTERS[cls](tmp_path / "agent.db")

@@ -9,6 +9,9 @@ SAME = {"pipe", "pool", "aio_pipe", "aio_pool", "shallow"}
 """Parameters of tests: psycopg's pipelines and pools, which are one thing here, and the deprecated
 savers that keep the latest checkpoint alone.
 """
+WHY_SAME = (
+    "the same test with a pipeline or pool of psycopg, or with LangGraph's deprecated shallow saver"
+)
 
 _RAW_SQL = "reads or alters LangGraph's own tables"
 _OLD_TABLES = "of a column that LangGraph's own table once lacked"

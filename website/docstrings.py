@@ -26,7 +26,7 @@ class Docstrings(griffe.Extension):
     def on_package(self, *, pkg: griffe.Module, loader: griffe.GriffeLoader, **kwargs: Any) -> None:
         if pkg.name != "memalchemy":
             return
-        _take_stub(pkg)
+        _take_stub(pkg, loader)
         paths = [path for page in sorted(PAGES.glob("*.md")) for path in _described(page)]
         references = References(pkg, paths)
         for holder in _with_docstrings(pkg):
@@ -118,12 +118,17 @@ def _with_docstrings(holder: griffe.Object) -> Iterator[griffe.Object]:
             yield from _with_docstrings(member)  # type: ignore[arg-type]
 
 
-def _take_stub(pkg: griffe.Module) -> None:
+def _take_stub(pkg: griffe.Module, loader: griffe.GriffeLoader) -> None:
     # The file has assignments where its stub has classes, and Griffe does not merge these.
     module = pkg["sync"]
     path = Path(str(module.filepath)).with_suffix(".pyi")
     stub = griffe.visit(
-        "sync", path, path.read_text(encoding="utf-8"), parent=pkg, docstring_parser="google"
+        "sync",
+        path,
+        path.read_text(encoding="utf-8"),
+        parent=pkg,
+        docstring_parser=loader.docstring_parser,
+        docstring_options=loader.docstring_options,
     )
     for name, member in stub.members.items():
         if not member.is_alias and member.is_class:

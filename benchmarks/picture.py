@@ -112,7 +112,9 @@ def draw_pairs(panels: Mapping[str, Sequence[tuple[str, Finding]]], names: tuple
                     f'<rect class="{kind}" x="{PAIR_LABELS}" y="{top:.1f}" width="{length:.1f}" '
                     'height="12" rx="1"/>'
                 )
-                rows.append(_text(PAIR_LABELS + length + 7, top + 10.5, words, f"small {kind}-word"))
+                rows.append(
+                    _text(PAIR_LABELS + length + 7, top + 10.5, words, f"small {kind}-word")
+                )
             y += 36
         y += 10
     head = [

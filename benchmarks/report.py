@@ -246,8 +246,8 @@ def readme_section(results: Results) -> str:
         one = results.named(name)
         rows.append(f"| {label} | {one.ours} | {one.theirs} | {compared(one)} |")
     outro = (
-        f"Measured on {about['date']} with Python {about['python']} on {about['cpus']} CPUs; ratios "
-        f"are medians of rounds in which the subjects take turns. {summary(results)}"
+        f"Measured on {about['date']} with Python {about['python']} on {about['cpus']} CPUs; "
+        f"ratios are medians of rounds in which the subjects take turns. {summary(results)}"
     )
     return "\n".join([*rows, "", outro])
 

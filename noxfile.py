@@ -11,7 +11,7 @@ import shutil
 import nox
 
 nox.options.default_venv_backend = "uv|virtualenv"
-CHANGE = ["lint", "types", "architecture", "sqlite", "postgres", "wheel"]
+CHANGE = ["lint", "types", "architecture", "docs", "sqlite", "postgres", "wheel"]
 RELEASE = [
     "long",
     "sync",
@@ -223,6 +223,15 @@ def wheel(session: nox.Session) -> None:
     session.install("--force-reinstall", built)
     session.chdir(dist)  # so that the checkout is not what is imported
     session.run("memalchemy", "demo", "--no-color")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation site, in build/site: links, anchors and the names of the reference."""
+    session.install(*nox.project.dependency_groups(nox.project.load_toml(), "docs"))
+    session.env["NO_MKDOCS_2_WARNING"] = "1"
+    session.run("mkdocs", "build", "--strict", "--quiet")
+    session.run("python", "-m", "website.check_site")
 
 
 @nox.session(default=False)

@@ -3,9 +3,9 @@
     pip install "memalchemy[langgraph]" langgraph
     python examples/langgraph_interrupts.py
 
-The graph stops at `interrupt`. Nothing waits in memory: the thread is in the database, and the answer
-may come hours later, in another process. Afterwards the graph goes back to the step that asked, and
-takes another way on a branch.
+The graph stops at `interrupt`. Nothing waits in memory: the thread is in the database, and the
+answer may come hours later, in another process. Afterwards the graph goes back to the step that
+asked, and takes another way on a branch.
 """
 
 from __future__ import annotations

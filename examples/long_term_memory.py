@@ -2,9 +2,9 @@
 
     python examples/long_term_memory.py
 
-Three kinds of memory take part: facts about the user, memories that are extracted when a session ends,
-and episodes, which are tasks that were done before. `ScriptedModel` stands for a model: put yours in its
-place.
+Three kinds of memory take part: facts about the user, memories that are extracted when a session
+ends, and episodes, which are tasks that were done before. `ScriptedModel` stands for a model: put
+yours in its place.
 """
 
 from __future__ import annotations

@@ -32,10 +32,9 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Open the engine, which the service and memalchemy share."""
     engine = create_async_engine(os.environ["DATABASE_URL"])
     app.state.sessions = async_sessionmaker(engine, expire_on_commit=False)
-    app.state.checkpointer = Checkpointer(Database(engine))
-    await (
-        app.state.checkpointer.db.check()
-    )  # fails now, not at the first request, if it is not upgraded
+    db = Database(engine)
+    await db.check()  # a schema that was not upgraded fails now, and not at the first request
+    app.state.checkpointer = Checkpointer(db)
     yield
     await engine.dispose()
 

@@ -1,4 +1,4 @@
-"""The service's Alembic environment: `alembic upgrade heads` runs memalchemy's chain, then its own."""
+"""The service's Alembic environment: `alembic upgrade heads` runs both chains."""
 
 from __future__ import annotations
 

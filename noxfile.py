@@ -247,7 +247,7 @@ def docs(session: nox.Session) -> None:
     """The documentation site, in build/site: links, anchors and the names of the reference."""
     session.install(*nox.project.dependency_groups(nox.project.load_toml(), "docs"))
     session.env["NO_MKDOCS_2_WARNING"] = "1"
-    session.run("mkdocs", "build", "--strict", "--quiet")
+    session.run("mkdocs", "build", "--strict")
     session.run("python", "-m", "website.check_site")
 
 

@@ -7,10 +7,12 @@ import pkgutil
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from website import check_site
 
 import memalchemy
 from memalchemy import integrations
@@ -121,3 +123,20 @@ def test_every_adapter_has_a_page_in_the_table_of_frameworks() -> None:
     table = (DOCS / "integrations" / "index.md").read_text()
 
     assert [name for name in ADAPTERS if f"({name.replace('_', '-')}.md)" not in table] == []
+
+
+def test_a_site_that_loads_something_from_elsewhere_or_from_nowhere_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_site, "SITE", tmp_path)
+    (tmp_path / "there.css").write_text("")
+    (tmp_path / "index.html").write_text(
+        '<link rel="canonical" href="https://memalchemy.example/">'
+        '<link rel="stylesheet" href="there.css"><script src="https://cdn.example/a.js"></script>'
+        '<img src="gone.svg"><a href="https://elsewhere.example/">a link is not loaded</a>'
+    )
+
+    assert check_site.foreign_or_missing_files() == [
+        "index.html loads https://cdn.example/a.js",
+        "index.html loads gone.svg, which is not there",
+    ]

@@ -12,7 +12,7 @@ import time
 import nox
 
 nox.options.default_venv_backend = "uv|virtualenv"
-CHANGE = ["lint", "types", "architecture", "sqlite", "postgres", "wheel"]
+CHANGE = ["lint", "types", "architecture", "docs", "sqlite", "postgres", "wheel"]
 RELEASE = [
     "long",
     "sync",
@@ -240,6 +240,15 @@ def wheel(session: nox.Session) -> None:
     session.install("--force-reinstall", built)
     session.chdir(dist)  # so that the checkout is not what is imported
     session.run("memalchemy", "demo", "--no-color")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation site, in build/site: links, anchors and the names of the reference."""
+    session.install(*nox.project.dependency_groups(nox.project.load_toml(), "docs"))
+    session.env["NO_MKDOCS_2_WARNING"] = "1"
+    session.run("mkdocs", "build", "--strict")
+    session.run("python", "-m", "website.check_site")
 
 
 @nox.session(default=False)

@@ -91,6 +91,8 @@ def _memalchemy(named: Named, config: pytest.Config) -> str | None:
     words, parent = list(named.words[1:]), None
     if words == ["COMMAND", "--help"]:
         return None
+    if words in (["--install-completion"], ["--show-completion"]):
+        return None  # parsing them is running them
     try:
         while True:
             context = command.make_context(command.name, words, parent=parent)

@@ -97,6 +97,7 @@ def _run(function: CommandFunction, options: CommonOptions, values: dict[str, An
 
     if options.verbose:
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+        logging.getLogger("alembic").setLevel(logging.INFO)  # a migration would silence it
     try:
         return asyncio.run(cancellable()) or OK
     except MemalchemyError as error:

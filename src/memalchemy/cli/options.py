@@ -69,7 +69,8 @@ class CommonOptions:
     csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False
     tsv: Annotated[bool, typer.Option("--tsv", help="Print tab-separated values.")] = False
     table_style: Annotated[
-        TableStyle | None, typer.Option("--fmt", help="Look of tables. [default: simple]")
+        TableStyle | None,
+        typer.Option("--fmt", metavar="STYLE", help=f"Look of tables: {', '.join(TableStyle)}."),
     ] = None
     no_color: Annotated[bool, typer.Option("--no-color", help="Print no colours or styles.")] = (
         False

@@ -680,6 +680,20 @@ WHERE threads.tenant = :k_tenant
 AND json_equal(threads.meta, json_mergepatch(json_mergepatch(threads.meta,
         :match_key RETURNING JSON), :match_pair RETURNING JSON))
 
+-- checkpoints.listing.list_until()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.occurred_at <= :p_moment
+ORDER BY checkpoints.occurred_at DESC, checkpoints.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), :coalesce_2) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), :coalesce_4) AS coalesce_3, CASE
@@ -3612,6 +3626,24 @@ AND (EXISTS (
     WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_ids_in_range()
+SELECT DISTINCT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_last_writes()

@@ -831,6 +831,20 @@ AND jsonb_extract_path(threads.meta, (
     SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
   SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
 
+-- checkpoints.listing.list_until()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.occurred_at <= $3::TIMESTAMP WITH TIME ZONE
+ORDER BY checkpoints.occurred_at DESC, checkpoints.seq DESC
+LIMIT $4
+
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, CASE
@@ -6228,6 +6242,24 @@ AND (EXISTS (
     AND deltas.kind IN ('entry')))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT $4
+
+-- log.listing.list_ids_in_range()
+SELECT DISTINCT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id >= $2::VARCHAR
+AND threads.thread_id < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.thread_id
+LIMIT $5
 
 -- log.listing.list_last_writes()
 SELECT threads.thread_id, threads.updated_at

@@ -1102,6 +1102,21 @@ AND (EXISTS (
       OR "each".type = 'array')
     AND "each".value = json(?)))
 
+-- checkpoints.listing.list_until()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
+AND checkpoints.occurred_at <= ?
+ORDER BY checkpoints.occurred_at DESC, checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), ?) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3, CASE
@@ -4031,6 +4046,25 @@ AND (EXISTS (
     WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_ids_in_range()
+SELECT DISTINCT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.thread_id
 LIMIT ?
 OFFSET ?
 

@@ -890,7 +890,7 @@ class Inspector:
         async for one in history:
             parents[one.checkpoint_id] = one.parent_id
         path: list[str] = []
-        current = info.parent_id
+        current: str | None = info.parent_id
         while current in parents and len(path) < ANCESTORS and current not in path[-1:]:
             assert current is not None
             path.append(current)
@@ -1046,12 +1046,13 @@ class Inspector:
                 if len(found) > limit:
                     break
         records = [self._memory(kind, item) for item, _ in found[:limit]]
+        following: str | None
         if len(found) > limit:
             last, namespace = found[limit - 1]
             following = encode_cursor([list(namespace), last.key])
         else:
             following = None if low is None else encode_cursor([list(low), None])
-        return {"kind": kind, kind.replace("-", "_"): records, "next": following}
+        return {"kind": kind, "memories": records, "next": following}
 
     def _memory(self, kind: str, item: StoreItem) -> Record:
         link = {
@@ -1120,7 +1121,7 @@ class Inspector:
             )
         return {
             "kind": "conversations",
-            "conversations": records,
+            "memories": records,
             "next": _head_cursor(heads[limit - 1]) if len(heads) > limit else None,
         }
 

@@ -125,8 +125,6 @@ class RetentionRun:
         while True:
             program: Callable[[], Program[bulk_delete.BatchResult]]
             if self.which == "live":
-                if keeper is not None:
-                    await keeper.prepare(logs, below)
                 program = partial(
                     bulk_delete.prune_batch,
                     d,
@@ -141,6 +139,9 @@ class RetentionRun:
             done = await self.db.run(
                 program, WRITE_ROWS, connection=self.connection, event=self.event
             )
+            if keeper is not None and keeper.wanted:
+                await keeper.read_states()
+                continue
             for log in done.logs:
                 self.cache.drop(log)
             free = set(done.logs)

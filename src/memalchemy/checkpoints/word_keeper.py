@@ -48,8 +48,9 @@ class _Line:
 class WordKeeper:
     """Keeps the words of the checkpoints that one batch of a prune deletes, window by window.
 
-    `prepare` reads the states outside of the transaction, `carry` moves the words in it. A state
-    that cannot be read gets no words.
+    `carry` moves the words in the transaction of the prune. Where it first finds some to move, it
+    does nothing but note the states that are to get them, which `read_states` reads outside of the
+    transaction; then the transaction is to be run again. A state that cannot be read gets no words.
     """
 
     def __init__(
@@ -64,49 +65,53 @@ class WordKeeper:
         self._logs = {log.key: log for log in logs}
         self._lines: dict[UUID, _Line] = {}
         self._next: dict[UUID, _Line] = {}
-        self._words: dict[Heir, frozenset[str]] = {}
+        self._words: dict[Heir, frozenset[str]] | None = None
+        self.wanted: list[Heir] = []
+        """The states to read before the transaction is run again."""
 
-    async def prepare(self, logs: list[Log], below: int | None) -> None:
-        """Read the words of the states that will get words of the window before *below*."""
-        d = self._db.dialect
-
-        def find() -> Program[list[Heir]]:
-            values = yield from bulk_delete.bind_window(d, logs, self._rules, below)
-            rows = yield bulk_delete.list_ranked(d), values
-            return list(self._heirs(rows)[0])
-
-        self._words = {}
-        for heir in await self._db.run(
-            find, READ, connection=self._connection, event=self._event
-        ):
+    async def read_states(self) -> None:
+        """Find the words of the states that `carry` wanted."""
+        wanted, self.wanted, self._words = self.wanted, [], {}
+        for heir in wanted:
             log = self._logs[heir.log_id]
             self._words[heir] = await self._db.run(
-                partial(load_chain, d, log, heir.checkpoint_id, self._rules["p_now"]),
+                partial(
+                    load_chain,
+                    self._db.dialect,
+                    log,
+                    heir.checkpoint_id,
+                    self._rules["p_now"],
+                ),
                 READ,
                 decode=Decode(partial(self._words_of, log), _size_to_split),
                 connection=self._connection,
                 event=self._event,
             )
 
-    def carry(self, values: dict[str, Any]) -> Program[None]:
+    def carry(self, values: dict[str, Any]) -> Program[bool]:
         """Add the words of the checkpoints that are about to be deleted to those that stay.
 
-        *values* are the binds of the batch, whose logs are locked.
+        *values* are the binds of the batch, whose logs are locked. Returns false, and does nothing,
+        if states have to be read first.
         """
         d = self._db.dialect
         rows = yield bulk_delete.list_ranked(d), values
         heirs, self._next = self._heirs(rows)
+        self.wanted = list(heirs) if self._words is None else []
+        if self._words is None and heirs:
+            return False
         for heir, pruned in heirs.items():
             log = self._logs[heir.log_id]
-            words = self._words.get(heir)
+            words = (self._words or {}).get(heir)
             if words is None:  # somebody has saved since, and another checkpoint stays
                 tip = yield from load_chain(d, log, heir.checkpoint_id, values["p_now"])
                 words = self._words_of(log, tip)
             yield from self._add(log, heir.seq, pruned, words)
+        return True
 
     def go_on(self) -> None:
         """Go on to the window below the one that was pruned."""
-        self._lines = self._next
+        self._lines, self._words = self._next, None
 
     def _heirs(self, rows: Iterable[Any]) -> tuple[dict[Heir, list[int]], dict[UUID, _Line]]:
         """Return the positions of pruned words by the checkpoint that gets them, newest first.

@@ -351,20 +351,6 @@ def list_ranked(dialect: Dialect) -> Executable:
     )
 
 
-def bind_window(
-    dialect: Dialect, logs: list[Log], rules: dict[str, Any], below: int | None
-) -> Program[dict[str, Any]]:
-    """Return the binds of the statements on a batch.
-
-    ``p_low`` is 0 unless there is one log with more than `MAX_ROWS` positions before *below*.
-    """
-    high = _END if below is None else below
-    low = None
-    if len(logs) == 1:
-        low = yield from _find_window(dialect, logs[0], high)
-    return rules | batch_binds(dialect, logs) | {"p_low": low or 0, "p_high": high}
-
-
 @statement(named=(True, False))
 def delete_pruned_checkpoints(dialect: Dialect, named: bool) -> Executable:
     """Delete the checkpoints of a batch that the rules do not keep; *named*: return their keys."""
@@ -482,25 +468,29 @@ def prune_batch(
     below: int | None = None,
     *,
     wait: bool,
-    before: Callable[[dict[str, Any]], Program[None]] | None = None,
+    before: Callable[[dict[str, Any]], Program[bool]] | None = None,
 ) -> Program[BatchResult]:
     """Delete checkpoints that *rules* do not keep, and the states that nothing needs then.
 
     *rules* are the binds of `beyond_retention`, and ``p_now``. Of a single log, only `MAX_ROWS`
     positions are looked at, those before *below*: see `BatchResult.rest`. *before* is a program
-    that runs under the locks, with the binds of the batch.
+    that runs under the locks, with the binds of the batch; if it returns false, nothing is deleted.
     """
     locked = yield from _lock_wanted(dialect, logs, rules, which="live", wait=wait)
     if not locked:
         return BatchResult([], 0)
-    values = yield from bind_window(dialect, locked, rules, below)
-    if before is not None:
-        yield from before(values)
+    high = _END if below is None else below
+    low = None
+    if len(locked) == 1:
+        low = yield from _find_window(dialect, locked[0], high)
+    values = rules | batch_binds(dialect, locked) | {"p_low": low or 0, "p_high": high}
+    if before is not None and not (yield from before(values)):
+        return BatchResult([], 0)
     gone = yield from _delete_pruned(dialect, values)
     swept = (yield delete_unneeded_states(dialect), values).touched
     if gone or swept:
         yield move_epochs(dialect), values | {"p_epoch_step": int(swept > 0)}
-    return BatchResult(locked, gone, values["p_low"] or None)
+    return BatchResult(locked, gone, low)
 
 
 def _find_window(dialect: Dialect, log: Log, high: int) -> Program[int | None]:

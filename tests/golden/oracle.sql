@@ -5343,6 +5343,69 @@ SELECT within.namespace, within.key, within.updated_at
 FROM within
 FETCH FIRST :p_limit ROWS ONLY
 
+-- search.text.newest_narrowed(below=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path),
+found AS (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  FETCH FIRST :p_beyond ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT few."number", store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few."number" <= :p_most LEFT OUTER
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.newest_narrowed(below=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end),
+found AS (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  FETCH FIRST :p_beyond ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT few."number", store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few."number" <= :p_most LEFT OUTER
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
 -- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,

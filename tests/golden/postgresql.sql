@@ -8741,6 +8741,68 @@ SELECT within.namespace, within.key, within.updated_at
 FROM within
 LIMIT $2
 
+-- search.text.newest_narrowed(below=False)
+WITH found AS MATERIALIZED (
+  WITH within AS MATERIALIZED (
+    SELECT store_items.namespace AS namespace, store_items.key AS key,
+      store_items.updated_at AS updated_at
+    FROM store_items
+    WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+            coalesce(store_items.field_terms,
+              ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  LIMIT $2::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  LIMIT $3::INTEGER)
+SELECT few.number, store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few.number <= $4::INTEGER LEFT OUTER
+JOIN store_items ON store_items.tenant = $5::VARCHAR
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.newest_narrowed(below=True)
+WITH found AS MATERIALIZED (
+  WITH within AS MATERIALIZED (
+    SELECT store_items.namespace AS namespace, store_items.key AS key,
+      store_items.updated_at AS updated_at
+    FROM store_items
+    WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+            coalesce(store_items.field_terms,
+              ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  LIMIT $2::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  LIMIT $3::INTEGER)
+SELECT few.number, store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few.number <= $4::INTEGER LEFT OUTER
+JOIN store_items ON store_items.tenant = $5::VARCHAR
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
 -- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,

@@ -6043,6 +6043,70 @@ FROM within
 LIMIT ?
 OFFSET ?
 
+-- search.text.newest_narrowed(below=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?), found AS MATERIALIZED (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within."key" AS "key"
+  FROM within
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found."key" AS "key"
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found."key" DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT few.number, store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few.number <= ? LEFT OUTER
+JOIN store_items ON store_items.tenant = ?
+AND store_items.namespace = page.namespace
+AND store_items."key" = page."key"
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY page.updated_at DESC, page.namespace DESC, page."key" DESC
+
+-- search.text.newest_narrowed(below=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?), found AS MATERIALIZED (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within."key" AS "key"
+  FROM within
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found."key" AS "key"
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found."key" DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT few.number, store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few.number <= ? LEFT OUTER
+JOIN store_items ON store_items.tenant = ?
+AND store_items.namespace = page.namespace
+AND store_items."key" = page."key"
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY page.updated_at DESC, page.namespace DESC, page."key" DESC
+
 -- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,

@@ -205,10 +205,8 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _suites(stored: Mapping[str, Any], framework: str) -> list[str]:
     suites = [one for one in stored["suites"] if one["framework"] == framework]
     if not suites:
-        return [
-            stored["frameworks"][framework]["no_suite"]
-            + " Our tests compare with the storage that it ships."
-        ]
+        why = stored["frameworks"][framework]["no_suite"]
+        return [f"{why} Our tests compare with its own storage, call by call."]
     kinds = ["passed", *REASONS]
     rows = [
         [

@@ -6,12 +6,13 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from memalchemy.cli.options import KEYS_VARIABLE, URL_VARIABLE, CommonOptions
 from memalchemy.cli.parsers import read_text_file
 from memalchemy.cli.terminal import Terminal
 from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.contracts import MigrateMode
 from memalchemy.errors import DatabaseUnreachable, UnknownURL
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ class Context:
 
     def __init__(self, options: CommonOptions) -> None:
         self.options = options
-        self.as_json = options.as_json
-        self.terminal = Terminal(as_json=options.as_json, no_color=options.no_color)
+        self.as_json: bool = options.as_json
+        self.terminal: Terminal = Terminal(as_json=options.as_json, no_color=options.no_color)
 
     @property
     def url(self) -> str:
@@ -50,7 +51,7 @@ class Context:
     def database(
         self,
         *,
-        migrate: Literal["auto", "check", "off"] = "check",
+        migrate: MigrateMode = "check",
         create: bool = False,
         offline: bool = False,
     ) -> Database:

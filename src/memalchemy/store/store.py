@@ -16,9 +16,11 @@ from typing import Any, TypeVar
 from memalchemy.codec.values import frozen, is_heavy, pointer_of
 from memalchemy.contracts import (
     UNSET,
+    ItemOrder,
     NewItem,
     SearchHit,
     SearchHits,
+    SearchMode,
     SearchPlan,
     Seconds,
     SemanticSearchResult,
@@ -872,7 +874,7 @@ class Store:
         filter: Mapping[str, Any] | None = None,
         limit: int = 100,
         after: StoreItem | None = None,
-        order: str = "newest",
+        order: ItemOrder = "newest",
         connection: HostConnection | None = None,
     ) -> list[StoreItem]:
         """Return items of the namespace, with *prefix* also of those below it, at most *limit*.
@@ -925,7 +927,7 @@ class Store:
         *,
         prefix: bool = False,
         filter: Mapping[str, Any] | None = None,
-        order: str = "newest",
+        order: ItemOrder = "newest",
         page_size: int = ITEM_PAGE,
         connection: HostConnection | None = None,
     ) -> AsyncGenerator[StoreItem]:
@@ -1006,7 +1008,7 @@ class Store:
         limit: int = 10,
         *,
         prefix: bool = False,
-        mode: str = "text",
+        mode: SearchMode = "text",
         filter: Mapping[str, Any] | None = None,
         offset: int = 0,
         threshold: float | None = None,
@@ -1095,7 +1097,7 @@ class Store:
         limit: int = 10,
         *,
         prefix: bool = False,
-        mode: str = "text",
+        mode: SearchMode = "text",
         filter: Mapping[str, Any] | None = None,
         threshold: float | None = None,
         embedding: Any | None = None,

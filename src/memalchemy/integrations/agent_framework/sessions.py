@@ -53,7 +53,7 @@ class MemalchemySessionStore(Adapter, _SessionStore):
         ttl: Seconds | None = None,
     ) -> None:
         super().__init__(db, namespace=(*check_namespace(namespace), "sessions"))
-        self.checkpointer = Checkpointer(
+        self.checkpointer: Checkpointer = Checkpointer(
             self.db, namespace=self.namespace, retention=Retention(keep_last=1), ttl=ttl
         )
         """The states: a thread for each session, of which the newest checkpoint is kept."""

@@ -615,3 +615,10 @@ def check_query(value: str, name: str = "query") -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} is a str, not {type(value).__name__}")
     return value
+
+
+def plain_number(value: Any) -> Any:
+    """Return Python's own number for a scalar of numpy; anything else as it is."""
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and hasattr(value, "dtype"):
+        return value.item() if value.dtype.kind in "biuf" and not value.shape else value
+    return value

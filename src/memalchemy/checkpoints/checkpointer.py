@@ -125,7 +125,7 @@ class Checkpointer(Generic[State]):
     Args:
         db: the database.
         namespace: keeps several uses of one thread id apart; deleting a thread deletes them all.
-        state_type: the class of what `load` returns: a pydantic model, or a class with
+        state_type: the class of what `load` returns: a pydantic model, a dataclass, or a class with
             ``from_checkpoint``; without it, `load` returns the stored mapping.
         index_text: let `search` find the text that each step adds; in an encrypted database only if
             it may hold readable words. Names of top-level keys restrict it to these.
@@ -248,8 +248,8 @@ class Checkpointer(Generic[State]):
         """Save *state* as the newest checkpoint of the thread; return its id.
 
         Args:
-            state: a mapping, a pydantic model, or an object with ``to_checkpoint()``; see
-                `memalchemy.codec.values` for the values it may hold.
+            state: a mapping, a pydantic model, an object with ``to_checkpoint()``, or a dataclass
+                that is the ``state_type``; `memalchemy.codec.values` lists what it may hold.
             thread_id: any text of up to 255 characters.
             checkpoint_id: made up if not given. One that exists is replaced and becomes the
                 newest; what was built on its old state still loads.
@@ -385,7 +385,7 @@ class Checkpointer(Generic[State]):
         self, state: Any, thread_id: str, connection: HostConnection | None
     ) -> tuple[Mapping[str, Any], Fallback | None]:
         """The mapping that `save` stores; a subclass with rules of its own overrides this."""
-        return to_mapping(state)
+        return to_mapping(state, self._state_type)
 
     # --- Listing ----------------------------------------------------------------------------------
 

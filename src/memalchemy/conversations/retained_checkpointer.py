@@ -154,7 +154,7 @@ class RetainedCheckpointer(Checkpointer[State]):
         self, state: Any, thread_id: str, connection: HostConnection | None
     ) -> tuple[Mapping[str, Any], Fallback | None]:
         """Stamp and trim the messages of a state before it is saved."""
-        mapping, fallback = to_mapping(state)
+        mapping, fallback = to_mapping(state, self._state_type)
         if not _messages(mapping):
             return mapping, fallback
         if (self.db.tenant, thread_id) not in self._times:

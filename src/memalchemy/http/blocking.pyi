@@ -38,7 +38,7 @@ class HTTPCheckpointer(Generic[State]):
         auth: user and password, for a server that asks for them.
         timeout: seconds that a call may take as a whole, repetitions included.
         token: a bearer token.
-        state_type: the type that `load` builds: a pydantic model, or a class with
+        state_type: the type that `load` builds: a pydantic model, a dataclass, or a class with
             ``from_checkpoint``. Without it, `load` returns the stored mapping.
 
     Construction does no I/O; one object serves several loops and survives a fork.

@@ -56,7 +56,7 @@ class HTTPCheckpointer(Generic[State]):
         auth: user and password, for a server that asks for them.
         timeout: seconds that a call may take as a whole, repetitions included.
         token: a bearer token.
-        state_type: the type that `load` builds: a pydantic model, or a class with
+        state_type: the type that `load` builds: a pydantic model, a dataclass, or a class with
             ``from_checkpoint``. Without it, `load` returns the stored mapping.
 
     Construction does no I/O; one object serves several loops and survives a fork.
@@ -174,7 +174,7 @@ class HTTPCheckpointer(Generic[State]):
         path = _thread_path(thread_id) + "/checkpoints"
         name = check_name(checkpoint_id, "checkpoint_id") if checkpoint_id else None
         checkpoint_id = name or new_checkpoint_id()
-        mapping, fallback = to_mapping(state)
+        mapping, fallback = to_mapping(state, self._state_type)
         if is_heavy([mapping]):  # the caller may change it while a thread encodes it
             mapping = {key: frozen(value) for key, value in mapping.items()}
         checked = check_metadata(metadata)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -14,6 +15,7 @@ import nox
 nox.options.default_venv_backend = "uv|virtualenv"
 CHANGE = ["lint", "types", "architecture", "docs", "sqlite", "postgres", "wheel"]
 RELEASE = [
+    "pyright",
     "long",
     "sync",
     "encrypted",
@@ -79,6 +81,23 @@ def types(session: nox.Session) -> None:
     """Types: mypy, strict, over the package."""
     session.install("mypy==2.4.1", ".[all]")
     session.run("mypy")
+
+
+@nox.session(default=False)
+def pyright(session: nox.Session) -> None:
+    """Types as users see them: pyright over a program, and at least 98 % of all names known."""
+    session.install("pyright[nodejs]==1.1.414", ".[all]")
+    session.install(*nox.project.dependency_groups(nox.project.load_toml(), "frameworks"))
+    session.run("pyright")
+    # The exit code asks for 100 %. What is a framework's is not counted.
+    about = ("--verifytypes", "memalchemy", "--ignoreexternal", "--outputjson")
+    told = session.run("pyright", *about, silent=True, success_codes=[0, 1])
+    told = str(told)[str(told).index("{") :]
+    score = json.loads(told)["typeCompleteness"]["completenessScore"]
+    session.log(f"{score:.1%} of the names have a known type")
+    if score < 0.98:
+        session.run("pyright", *about[:-1], success_codes=[0, 1])
+        session.error("less than 98 % of the names have a known type")
 
 
 @nox.session

@@ -34,7 +34,7 @@ export function bytes(value) {
 export function ratio(raw, stored) {
   if (!raw || !stored || raw <= stored) return "";
   const times = raw / stored;
-  return `${times >= 10 ? Math.round(times) : times.toFixed(1)}×`;
+  return `${times >= 10 ? NUMBERS.format(Math.round(times)) : times.toFixed(1)}×`;
 }
 
 /** A time in words: "3 min ago", "Tue 14:02", "12 Mar". */

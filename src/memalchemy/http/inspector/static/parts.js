@@ -75,8 +75,11 @@ export function copyButton(text, label = "Copy") {
 }
 
 const HUES = 8;
+// Frameworks that are often seen side by side have different colours.
+const KNOWN = ["", "langgraph", "openai-agents", "langchain", "google-adk", "pydantic-ai", "crewai", "llama-index"];
 /** The number of a colour that a name always has. */
 export function hue(name) {
+  if (KNOWN.includes(name)) return KNOWN.indexOf(name) % HUES;
   let sum = 7;
   for (const letter of String(name)) sum = (sum * 31 + letter.codePointAt(0)) % 9973;
   return sum % HUES;

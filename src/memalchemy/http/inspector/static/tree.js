@@ -1,6 +1,6 @@
 // A value as a tree that opens on demand.
 
-import { h, put, visible, code, uniqueId } from "./dom.js";
+import { h, put, visible, uniqueId } from "./dom.js";
 import { icon } from "./icons.js";
 import { number, full, bytes as size } from "./format.js";
 import { failure, copyButton } from "./parts.js";
@@ -111,10 +111,13 @@ function summary(node) {
   const keys = (node.children ?? []).slice(0, 4).map((child) => inline(child, node.type));
   const more = (node.length ?? 0) > 4 ? ", …" : "";
   return [
-    h("span.type", {}, `${node.name ?? node.type} ${number(node.length ?? 0)}`),
+    h("span.type", {}, `${className(node) ?? node.type} ${number(node.length ?? 0)}`),
     keys.length ? h("span.preview", {}, left, visible(clip(keys.join(", "), 110)), more, right) : null,
   ];
 }
+
+/** The last part of a class's name, or undefined. */
+const className = (node) => node.class?.split(".").at(-1);
 
 function inline({ key, node }, parent) {
   const value = holds(node) ? (BRACKETS[node.type] ?? "{}").split("").join("…") : clip(plain(node), 24);
@@ -157,7 +160,7 @@ function string(node, path, load, alone) {
   const type = h("span.type", {}, `string ${number(length)}`);
   if (!long || alone) {
     place.append(type);
-    if (cut) place.append(h("p.cut", {}, `The first ${number(text.length)} of ${number(length)} characters.`));
+    if (cut) more(place, text.length, length, path, load);
     return place;
   }
   const block = h("pre.text-block", { hidden: true, id: uniqueId("text") });
@@ -169,17 +172,31 @@ function string(node, path, load, alone) {
     button.textContent = block.hidden ? "Whole text" : "Fold";
     if (!block.childNodes.length) {
       put(block, visible(text));
-      if (cut) block.append(h("span.cut", {}, `\nThe first ${number(text.length)} of ${number(length)} characters.`));
+      if (cut) more(block, text.length, length, path, load);
     }
   });
   place.append(type, button, block);
   return place;
 }
 
-/** The keys of a tree that are shown as they are, and never more than `most` of them. */
-export function brief(node, most = 3) {
-  if (!node) return [];
-  if (!holds(node)) return [code(plain(node), 80)];
-  return (node.children ?? []).slice(0, most).map((child) =>
-    h("span.pair", {}, h("span.muted", {}, visible(clip(child.key, 30))), " ", visible(clip(plain(child.node), 60))));
+const MOST = 400000;
+
+/** Below the first part of a text, a button that brings the next. */
+function more(place, shown, length, path, load) {
+  const line = h("div.cut", {}, `The first ${number(shown)} of ${number(length)} characters. `);
+  place.append(line);
+  if (!load || shown >= MOST) return;
+  const button = h("button.button.small", { type: "button" }, "Show more");
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      const got = await load(path, shown);
+      const text = String(got.text ?? "");
+      line.replaceWith(...visible(text));
+      if (text && shown + text.length < length) more(place, shown + text.length, length, path, load);
+    } catch (error) {
+      if (error.name !== "AbortError") put(line, failure(error));
+    }
+  });
+  line.append(button);
 }

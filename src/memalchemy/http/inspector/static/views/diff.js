@@ -35,7 +35,7 @@ export function diff(context) {
     const arrow = (name, text, to) => h("button.ghost", { type: "button", "aria-label": text, title: text, disabled: !to, on: { click: () => context.open(change(to)) } }, icon(name));
     return h("div.diff-side", { class: `side-${letter}` },
       h("span.diff-letter", { "aria-hidden": "true" }, letter === "a" ? "−" : "+"),
-      h("span.diff-step", {}, h("span.muted.small", {}, letter === "a" ? "Before" : "After"), id ? code(id, 28) : h("span.muted", {}, "nothing"),
+      h("span.diff-step", {}, h("span.muted.small", {}, letter === "a" ? "Before" : "After"), id ? code(id, 24) : h("span.muted", {}, "nothing"),
         step ? h("span.muted.small", {}, time(step.occurred_at ?? step.saved_at)) : null),
       arrow("left", letter === "a" ? "An earlier step before" : "An earlier step after", step?.parent_id),
       arrow("right", letter === "a" ? "A later step before" : "A later step after", child?.checkpoint_id));
@@ -47,8 +47,7 @@ export function diff(context) {
     const [one, two] = await Promise.all([a ? steps.find(a) : null, steps.find(b)]);
     put(head, side("a", a, one),
       h("button.ghost", { type: "button", "aria-label": "Swap the two steps", title: "Swap", disabled: !a, on: { click: () => context.open({ a: b, b: a }) } }, icon("swap")),
-      side("b", b, two),
-      h("a.button.small", { href: context.link({ tab: "timeline", a: null, b: null }) }, "Choose on the timeline"));
+      side("b", b, two));
     if (!a) {
       return empty("swap", "This is the first step", "Nothing comes before it. Choose another step on the timeline.");
     }
@@ -61,7 +60,8 @@ export function diff(context) {
     return [
       h("p.diff-sum", { role: "status" }, h("span.sum", {}, plural(got.total, "change")),
         Object.entries(counts).filter(([, count]) => count).map(([op, count]) => h("span.sum", { class: `op-${op}` }, `${SIGNS[op]}${number(count)} ${op}`)),
-        got.truncated ? h("span.muted", {}, ` The first ${number(got.changes.length)} are shown.`) : null),
+        got.truncated ? h("span.muted", {}, ` The first ${number(got.changes.length)} are shown.`) : null,
+        h("span.spacer"), h("a.button.small", { href: context.link({ tab: "timeline", a: null, b: null }) }, "Choose on the timeline")),
       h("ul.changes", { "aria-label": "Changes" }, got.changes.map((one_) => change(one_, context))),
     ];
   }

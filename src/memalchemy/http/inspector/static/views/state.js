@@ -28,7 +28,7 @@ export function state(context) {
       h("div.card-head", {},
         h("span.mono", {}, from ? [h("a", { href: context.link({ path: null }) }, "state"), parts.map((part, n) => [
           h("span.slash", {}, "/"), h("a", { href: context.link({ path: `/${parts.slice(0, n + 1).join("/")}` }) }, code(part.replaceAll("~1", "/").replaceAll("~0", "~"), 40))])] : "state"),
-        h("span.type", {}, `${got.node.name ?? got.node.type}${got.node.length === undefined || got.node.length === null ? "" : ` ${number(got.node.length)}`}`),
+        h("span.type", {}, `${got.node.class ?? got.node.type}${got.node.length === undefined || got.node.length === null ? "" : ` ${number(got.node.length)}`}`),
         h("span.spacer"), copyButton(location.href, "Copy the link")),
       got.node.type === "null" ? empty("item", "Nothing here", plain(got.node)) : tree(got.node, { load: (path, offset) => ask(path, offset).then((one) => one.node), path: from, open: 2, label: "State" }),
     ];

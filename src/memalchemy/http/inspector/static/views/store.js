@@ -42,8 +42,8 @@ export function store({ root, parameters, signal, title, listen }) {
   put(root,
     h("div.view-head", {},
       h("div.titles", {}, h("h1", {}, "Store"),
-        h("nav.crumbs", { "aria-label": "Where this is" }, h("a", { href: href("store"), data: ns.length ? { up: "" } : {} }, "root"),
-          ns.length ? [h("span.slash", { "aria-hidden": "true" }, "/"), namespacePath(ns, "store")] : null)),
+        ns.length ? h("nav.crumbs", { "aria-label": "Where this is" }, h("a", { href: href("store", { ns: ns.slice(0, -1) }), data: { up: "" }, class: "unseen", tabindex: -1, "aria-hidden": "true" }, "up"),
+          h("a", { href: href("store") }, "root"), h("span.slash", { "aria-hidden": "true" }, "/"), namespacePath(ns, "store")) : h("p.muted.store-none", {}, "Items of every namespace")),
       searchField({
         label: "Search items", value: q, placeholder: "Words in values…",
         onInput: (text) => {

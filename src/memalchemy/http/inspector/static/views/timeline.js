@@ -86,7 +86,7 @@ export function timeline(context) {
       on: { click: () => choose(step.checkpoint_id) },
     },
     h("span.step-main", {},
-      h("span.step-line", {}, code(step.checkpoint_id, 30),
+      h("span.step-line", {}, code(step.checkpoint_id, 22),
         step.newest ? h("span.badge.now", {}, "newest") : null,
         step.is_branch ? h("span.badge", {}, icon("branch"), "branch") : null,
         step.interrupt ? h("span.badge.warn", {}, icon("interrupt"), "interrupt") : null,

@@ -105,7 +105,7 @@ function rest(node, context) {
 }
 
 function messageRow(message, context) {
-  const [kind, role] = ROLES[String(message.role).toLowerCase()] ?? ["other", message.role || "Message"];
+  const [kind, role] = ROLES[String(message.role).toLowerCase()] ?? ["other", message.role || "Entry"];
   const results = message.results ?? [];
   const calls = message.calls ?? [];
   return h("li.message", { class: `role-${kind}`, id: `message-${message.index}`, data: { row: "" }, tabindex: -1 },
@@ -114,10 +114,11 @@ function messageRow(message, context) {
       h("div.message-who", {}, h("span.role", {}, visible(role)), message.name ? h("span.who", {}, code(message.name, 32)) : null)),
     h("div.message-body", {},
       message.thought ? fold("thought", "Thought", [h("span.fold-line", {}, visible(firstLine(message.thought)))], h("p.thought-text", {}, visible(message.thought))) : null,
-      message.text ? longText(message, context) : null,
+      message.text && !message.value ? longText(message, context) : null,
       calls.map(call),
       results.map(result),
-      !message.text && !message.thought && !calls.length && !results.length ? h("p.muted", {}, "empty") : null),
+      message.value ? tree(message.value, { label: `Entry ${message.index}`, open: 1 }) : null,
+      !message.text && !message.thought && !calls.length && !results.length && !message.value ? h("p.muted", {}, "empty") : null),
     h("div.message-foot", {}, message.occurred_at ? time(message.occurred_at) : null,
       h("span.index", { title: "The message's number" }, `#${message.index}`)));
 }
@@ -182,11 +183,17 @@ function pretty(text) {
 
 function oneLine(given) {
   if (given === null || given === undefined) return "";
-  if (typeof given === "object" && Array.isArray(given.children)) {
-    return given.children.slice(0, 4).map(({ key, node }) => `${key}: ${JSON.stringify(node.value ?? node.text ?? "…")}`).join(", ");
+  let read = given;
+  if (typeof given === "string" && /^\s*[[{]/.test(given) && given.length < 20000) {
+    try {
+      read = JSON.parse(given);
+    } catch {
+      read = given;
+    }
   }
-  const text = typeof given === "string" ? given : JSON.stringify(given);
-  return text.replace(/^\{|\}$/g, "").replace(/\s+/g, " ");
+  if (typeof read === "string") return read.slice(0, 400).replace(/\s+/g, " ");
+  const pairs = Array.isArray(read.children) ? read.children.map(({ key, node }) => [key, node.value ?? node.text ?? "…"]) : Object.entries(read);
+  return pairs.slice(0, 6).map(([key, one]) => `${Array.isArray(read) ? "" : `${key}: `}${typeof one === "string" ? one.slice(0, 80) : JSON.stringify(one)}`).join(", ");
 }
 
 function call(one) {

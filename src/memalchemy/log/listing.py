@@ -45,7 +45,7 @@ def _has(of: str) -> ColumnElement[bool]:
     return THREADS.c.head_id.is_not(None) if of == "checkpoints" else has_entries()
 
 
-def _newest_first(query: Any, dialect: Dialect, key: tuple[str, ...], after: bool) -> Any:
+def newest_first(query: Any, dialect: Dialect, key: tuple[str, ...], after: bool) -> Any:
     """Order *query* by the last write, newest first, and limit it; *after*: from behind a row on.
 
     ``active_at`` is ``updated_at`` to the second: the index gives that order, and the rows of one
@@ -69,7 +69,7 @@ def list_heads(dialect: Dialect, of: str, after: bool, prefix: bool) -> Executab
     )
     if prefix:
         query = query.where(_is_in_id_range())
-    return _newest_first(query, dialect, ("thread_id",), after)  # type: ignore[no-any-return]
+    return newest_first(query, dialect, ("thread_id",), after)  # type: ignore[no-any-return]
 
 
 def _is_in_id_range() -> ColumnElement[bool]:
@@ -115,7 +115,7 @@ def list_entry_logs(dialect: Dialect, scope: str) -> Executable:
     ).where(THREADS.c.tenant == bindparam("k_tenant"), live(), has_entries())
     if scope == "thread":
         query = query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
-    return _newest_first(query, dialect, NAMES[1:], after=False)  # type: ignore[no-any-return]
+    return newest_first(query, dialect, NAMES[1:], after=False)  # type: ignore[no-any-return]
 
 
 @statement(of=("checkpoints", "entries"), scope=("tenant", "thread"))
@@ -353,7 +353,7 @@ def list_logs(dialect: Dialect, which: str, scope: str, after: bool) -> Executab
     elif which == "thread":
         key = THREADS.c.thread_id
         query = query.where(key == bindparam("k_thread_id", type_=key.type))
-    return _newest_first(query, dialect, NAMES[1:], after)  # type: ignore[no-any-return]
+    return newest_first(query, dialect, NAMES[1:], after)  # type: ignore[no-any-return]
 
 
 @statement()

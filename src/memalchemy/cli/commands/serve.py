@@ -73,6 +73,9 @@ async def serve(
         float,
         typer.Option(min=1, metavar="S", help="Seconds for requests to end at shutdown."),
     ] = 10,
+    inspector: Annotated[
+        bool, typer.Option("--inspector", help="Also show the inspector, at /inspector/.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
 ) -> None:
     """Serve the database over HTTP until Ctrl-C or SIGTERM.
@@ -119,6 +122,7 @@ async def serve(
                     insecure=insecure,
                     max_body=max_body,
                     limits=limits,
+                    inspector=inspector,
                     origins=origin or (),
                     rate=rate or None,
                     timeout=timeout,

@@ -76,7 +76,7 @@ async function show() {
   ending.abort();
   ending = new AbortController();
   live.listen(null);
-  const view = VIEWS[name];
+  const view = Object.hasOwn(VIEWS, name) ? VIEWS[name] : null;
   const root = h("div.view", { class: `view-${name}` });
   put(main, root);
   main.scrollTop = 0;

@@ -217,12 +217,12 @@ export function pagedList({ load, draw, key, nothing, signal, label, tag = "ul",
       if (signal.aborted || mine !== asked) return null;
       shown = new Map();
       put(list);
-      list.hidden = !page.rows.length;
+      list.hidden = !page.rows.length && (page.next ?? null) === null;
       add(page.rows);
       next = page.next ?? null;
       busy = false;
       finish();
-      if (!page.rows.length) put(end, nothing());
+      if (!page.rows.length && next === null) put(end, nothing());
       return page;
     } catch (error) {
       if (signal.aborted || error.name === "AbortError" || mine !== asked) return null;

@@ -7,6 +7,7 @@ import { failure, copyButton } from "./parts.js";
 
 const HOLDS = new Set(["dict", "list", "tuple", "set", "frozenset", "model", "object"]);
 const BRACKETS = { dict: "{}", list: "[]", tuple: "()", set: "{}", frozenset: "{}" };
+const KEYED = new Set(["dict", "model", "object"]);
 const LONG = 140;
 
 const escaped = (key) => String(key).replaceAll("~", "~0").replaceAll("/", "~1");
@@ -64,7 +65,7 @@ function rest(list, node, path, load, shown) {
 }
 
 function branch(key, node, path, load, open, parent) {
-  const name = h(`span.key${parent === "dict" || parent === "model" || parent === "object" ? "" : ".index"}`, {}, visible(clip(key, 200)));
+  const name = h(`span.key${KEYED.has(parent) ? "" : ".index"}`, {}, visible(clip(key, 200)));
   if (!holds(node) || (!node.length && !node.more && !(node.children ?? []).length)) {
     return h("li.node", {}, h("div.node-row.leaf", {}, name, h("span.colon", {}, ":"), leaf(node, path, load)));
   }
@@ -121,7 +122,7 @@ const className = (node) => node.class?.split(".").at(-1);
 
 function inline({ key, node }, parent) {
   const value = holds(node) ? (BRACKETS[node.type] ?? "{}").split("").join("…") : clip(plain(node), 24);
-  return parent === "dict" ? `${clip(key, 24)}: ${value}` : value;
+  return KEYED.has(parent) ? `${clip(key, 24)}: ${value}` : value;
 }
 
 /** A scalar as one line of text. */
@@ -199,4 +200,15 @@ function more(place, shown, length, path, load) {
     }
   });
   line.append(button);
+}
+
+/** Plain JSON as a node. */
+export function nodeOf(value, depth = 6) {
+  if (value === null || value === undefined) return { type: "null", value: null };
+  if (typeof value === "boolean") return { type: "bool", value };
+  if (typeof value === "number") return { type: "number", value };
+  if (typeof value === "string") return { type: "string", text: value.slice(0, 20000), length: value.length, cut: value.length > 20000 };
+  const all = Object.entries(value);
+  const children = depth > 0 ? all.slice(0, 100).map(([key, one]) => ({ key, node: nodeOf(one, depth - 1) })) : [];
+  return { type: Array.isArray(value) ? "list" : "dict", length: all.length, children, more: children.length < all.length };
 }

@@ -3,9 +3,10 @@
 import { get } from "../api.js";
 import { h, put, visible, code } from "../dom.js";
 import { icon } from "../icons.js";
-import { number, plural, time } from "../format.js";
-import { choices, empty, pagedList, searchField } from "../parts.js";
+import { plural, time } from "../format.js";
+import { choices, empty, namespacePath, pagedList, searchField } from "../parts.js";
 import { href, replace } from "../router.js";
+import { plain } from "../tree.js";
 import { score } from "./store.js";
 
 const KINDS = [
@@ -21,10 +22,10 @@ export function memories({ root, parameters, signal, title, listen }) {
 
   const make = () => pagedList({
     signal, label: KINDS.find(([name]) => name === kind)[1], kind: "card", rows: 4,
-    key: (row) => JSON.stringify([row.namespace, row.key ?? row.thread_id ?? row.id, row.user]),
+    key: (row) => JSON.stringify([row.namespace, row.key ?? row.thread_id]),
     load: async (cursor) => {
-      const got = await get("memories", { kind, user, cursor, limit: 50 }, signal);
-      return { rows: got.memories ?? got[kind] ?? got.items ?? [], next: got.next };
+      const got = await get("memories", { kind, user: kind === "conversations" ? null : user, cursor, limit: 50 }, signal);
+      return { rows: got[kind.replace("-", "_")], next: got.next };
     },
     draw: (row) => h("li", {}, (CARDS[kind] ?? other)(row)),
     nothing: () => (user
@@ -72,39 +73,40 @@ function card(row, link, head, body, foot) {
 }
 
 const who = (row) => {
-  const name = row.user ?? row.user_id ?? row.subject;
-  return name ? h("span.person", {}, icon("user"), code(name, 40)) : null;
+  return row.user ? h("span.person", {}, icon("user"), code(row.user, 40)) : null;
 };
+
+/** The first pairs of a tree of metadata. */
+const brief = (node, most) => (node?.children ?? []).slice(0, most).map(({ key, node: value }) =>
+  h("span.pair", {}, text(key.slice(0, 30)), ": ", text(plain(value).replace(/^"|"$/g, "").slice(0, 60))));
+
 const text = (value) => visible(String(value ?? "").slice(0, 2000));
 
+const topics = (row) => (row.topics ?? []).slice(0, 8).map((topic) => h("span.badge", {}, text(topic.slice(0, 60))));
+
 function fact(row) {
-  return card(row, null, [who(row), row.category ? h("span.badge", {}, text(row.category)) : null], h("p.memory-text", {}, text(row.text ?? row.fact ?? row.content)),
-    [row.confidence === null || row.confidence === undefined ? null : h("span.labelled", {}, "confidence ", score(row.confidence)),
-      row.source ? h("span.muted", {}, "from ", text(row.source)) : null, h("span.spacer"), time(row.updated_at ?? row.created_at)]);
+  return card(row, null, [who(row)], h("p.memory-text", {}, text(row.text)),
+    [row.confidence === null || row.confidence === undefined ? null : h("span.labelled", {}, "confidence ", score(row.confidence)), topics(row), h("span.spacer"), time(row.last_seen_at ?? row.updated_at)]);
 }
 
 function episode(row) {
-  const outcome = String(row.outcome ?? row.result ?? "");
-  const good = row.success ?? (/^(success|ok|done|solved)/i.test(outcome) ? true : /^(fail|error|abort)/i.test(outcome) ? false : null);
-  const lines = [["Plan", row.plan], ["Did", row.actions ?? row.steps], ["Outcome", outcome], ["Learned", row.lesson ?? row.lessons ?? row.reflection]]
-    .filter(([, value]) => value && (!Array.isArray(value) || value.length));
-  return card(row, null, [who(row), good === null ? null : h("span.badge", { class: good ? "good" : "bad" }, good ? "success" : "failure")],
-    [h("p.memory-text.strong", {}, text(row.goal ?? row.task ?? row.text)),
-      h("dl.facts.column", {}, lines.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, text(Array.isArray(value) ? value.map((one) => (typeof one === "string" ? one : JSON.stringify(one))).join(" · ") : value)))))],
-    [row.score === null || row.score === undefined ? null : h("span.labelled", {}, "score ", score(row.score)), (row.tags ?? []).slice(0, 8).map((tag) => h("span.badge", {}, text(tag))), h("span.spacer"),
-      time(row.occurred_at ?? row.updated_at ?? row.created_at)]);
+  const failed = Boolean(row.error);
+  const lines = [["Result", row.result], ["Error", row.error], ["Did", row.rollout]].filter(([, value]) => value);
+  return card(row, null, [h("span.badge", { class: failed ? "bad" : "good" }, failed ? "failed" : "done"), h("span.person", {}, namespacePath(row.namespace))],
+    [h("p.memory-text.strong", {}, text(row.task ?? row.text)),
+      lines.length ? h("dl.facts.column", {}, lines.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, text(value))))) : null],
+    [brief(row.metadata, 2), h("span.spacer"), time(row.completed_at ?? row.updated_at)]);
 }
 
 function conversation(row) {
   return card(row, threadLink(row), [icon("threads"), code(row.thread_id ?? row.key, 60), who(row)],
     row.summary ? h("p.memory-text", {}, text(row.summary)) : h("p.muted", {}, "No summary."),
-    [h("span.muted", {}, plural(row.messages ?? row.count ?? 0, "message")), h("span.spacer"), time(row.updated_at)]);
+    [h("span.muted", {}, plural(row.messages ?? 0, "message")), h("span.spacer"), time(row.updated_at)]);
 }
 
 function longTerm(row) {
-  return card(row, null, [who(row), row.kind ? h("span.badge", {}, text(row.kind)) : null], h("p.memory-text", {}, text(row.text ?? row.content ?? row.preview)),
-    [row.importance === null || row.importance === undefined ? null : h("span.labelled", {}, "importance ", score(row.importance)),
-      row.hits ? h("span.muted", {}, `${number(row.hits)} hits`) : null, h("span.spacer"), time(row.updated_at ?? row.created_at)]);
+  return card(row, null, [row.type && row.type !== "None" ? h("span.badge", {}, text(row.type)) : null, h("span.person", {}, namespacePath(row.namespace))],
+    h("p.memory-text", {}, text(row.text)), [brief(row.metadata, 2), h("span.spacer"), time(row.updated_at)]);
 }
 
 const other = (row) => card(row, null, [code(row.key ?? "", 60)], h("p.memory-text", {}, text(row.preview ?? JSON.stringify(row))), [h("span.spacer"), time(row.updated_at)]);

@@ -10,17 +10,18 @@ export function storage({ root, signal, title }) {
   title("Storage");
   const place = h("div");
   put(root, h("div.view-head", {}, h("div.titles", {}, h("h1", {}, "Storage"))), place);
-  during(place, signal, async () => {
+  const draw = (quiet) => during(place, signal, async () => {
     const got = await get("space", {}, signal);
     if (!got.file_bytes && !got.stored_bytes) return empty("storage", "Nothing is stored yet", "Sizes appear here with the first step, entry or item.");
     const saved = ratio(got.raw_bytes, got.stored_bytes);
+    if (got.measuring && !got.kinds.length) setTimeout(() => !signal.aborted && draw(true), 3000);
     return [
       h("div.tiles", {},
-        tile("Database", bytes(got.file_bytes), got.estimated ? "estimated" : "all tables and indexes"),
+        tile("Database", bytes(got.file_bytes), got.estimated ? "of a sample of threads" : "all tables and indexes"),
         tile("Stored", bytes(got.stored_bytes), "states, entries and items"),
         tile("As whole states", bytes(got.raw_bytes), saved ? `stored ${saved} smaller` : "before they were encoded"),
         tile("Free", bytes(got.free_bytes), "within the database's files")),
-      h("section.card", { "aria-labelledby": "kinds-title" }, h("div.card-head", {}, h("h2", { id: "kinds-title" }, "By kind"), h("span.spacer"), h("span.muted", {}, bytes(sum(got.kinds)))), stacked(got.kinds)),
+      !got.kinds.length ? h("p.muted", { role: "status" }, "The rest is being measured. It appears here by itself.") : h("section.card", { "aria-labelledby": "kinds-title" }, h("div.card-head", {}, h("h2", { id: "kinds-title" }, "By kind"), h("span.spacer"), h("span.muted", {}, bytes(sum(got.kinds)))), stacked(got.kinds)),
       h("div.halves", {},
         h("section.card", { "aria-labelledby": "fw-title" }, h("div.card-head", {}, h("h2", { id: "fw-title" }, "By framework"), h("span.spacer"),
           h("span.legend", {}, h("i.swatch.raw"), "whole states", h("i.swatch.stored"), "stored")), frameworks(got.frameworks)),
@@ -28,7 +29,8 @@ export function storage({ root, signal, title }) {
       h("section", { "aria-labelledby": "largest-title" }, h("h2.section-title", { id: "largest-title" }, "Largest threads"),
         got.largest.length ? h("div.table.thread-table", {}, h("ul.list", { "aria-labelledby": "largest-title" }, got.largest.map(threadRow))) : h("p.muted", {}, "No threads yet.")),
     ];
-  }, { rows: 8 });
+  }, { rows: 8, quiet });
+  draw(false);
 }
 
 const sum = (rows) => rows.reduce((total, row) => total + row.bytes, 0);

@@ -55,14 +55,15 @@ export function store({ root, parameters, signal, title, listen }) {
       h("div.store-items", {}, h("label.tick", {}, box, "and below"), list.element)));
 
   async function names() {
-    const got = await get("namespaces", { ns }, signal);
+    const got = await get("namespaces", { ns, limit: 200 }, signal);
     return [
       h("h2", {}, ns.length ? "Below" : "Namespaces"),
       ns.length ? h("a.ns-link.up", { href: href("store", { ns: ns.slice(0, -1) }) }, icon("up"), ns.length > 1 ? code(ns.at(-2), 30) : "root") : null,
       got.namespaces.length
         ? h("ul", {}, got.namespaces.map((one) => h("li", {}, h("a.ns-link", { href: href("store", { ns: one.namespace }) },
-          h("span.ns-name", {}, code(one.namespace.at(-1), 30)), h("span.count", {}, number(one.items))))))
-        : h("p.muted", {}, ns.length ? "No namespaces below." : "None yet."),
+          h("span.ns-name", {}, code(one.namespace.at(-1), 30)), h("span.count", {}, `${number(one.items)}${one.more ? "+" : ""}`)))))
+        : h("p.muted.pad", {}, ns.length ? "No namespaces below." : "None yet."),
+      got.next ? h("p.muted.pad", {}, "There are more: search for words of their items.") : null,
     ];
   }
   during(spaces, signal, names, { rows: 5 });
@@ -84,7 +85,7 @@ function itemRow(row) {
 function expiry(at) {
   if (!at) return null;
   const left = Date.parse(at) - Date.now();
-  return h("span.badge", { class: left < 0 ? "bad" : "warn" }, icon("clock"), left < 0 ? "expired" : ["expires ", time(at)]);
+  return h("span.badge", { class: left < 0 ? "bad" : "warn" }, icon("clock"), h("span", {}, left < 0 ? "expired" : ["expires ", time(at)]));
 }
 
 export function item({ root, parameters, signal, title }) {
@@ -99,7 +100,7 @@ export function item({ root, parameters, signal, title }) {
     h("div.thread-title", {}, h("h1", {}, code(key, 400)), copyButton(key, "Copy the key")),
     place);
 
-  const ask = (part) => (path, offset) => get("item", { ns, key, path, offset, part }, signal).then((got) => got[part] ?? got.node ?? got.value);
+  const ask = (path, offset) => get("item", { ns, key, path, offset }, signal).then((got) => got.value);
 
   during(place, signal, async () => {
     const got = await get("item", { ns, key }, signal);
@@ -113,12 +114,12 @@ export function item({ root, parameters, signal, title }) {
         ["Created", time(got.created_at)],
         ["Expires", got.expires_at ? h("span", { title: full(got.expires_at) }, expiry(got.expires_at)) : "never"],
         ["Size", bytes(got.bytes)],
-        ["Vectors", number(got.vectors ?? 0)],
+        got.vectors ? ["Vectors", [number(got.vectors), got.models?.length ? h("span.muted", {}, ` ${got.models[0].dimensions} dimensions, `, code(got.models[0].model || "no model", 40)) : null]] : null,
       ]),
       h("div.two", {},
-        h("section.card.tree-card", { "aria-label": "Value" }, h("div.card-head", {}, h("h2", {}, "Value"), h("span.spacer"), h("span.type", {}, got.value.type)), tree(got.value, { load: ask("value"), open: 2, label: "Value" })),
+        h("section.card.tree-card", { "aria-label": "Value" }, h("div.card-head", {}, h("h2", {}, "Value"), h("span.spacer"), h("span.type", {}, got.value.type)), tree(got.value, { load: ask, open: 2, label: "Value" })),
         h("div.stack", {},
-          whole ? h("section.card.tree-card", { "aria-label": "Metadata" }, h("div.card-head", {}, h("h2", {}, "Metadata")), tree(got.metadata, { load: ask("metadata"), open: 2, label: "Metadata" })) : null,
+          whole ? h("section.card.tree-card", { "aria-label": "Metadata" }, h("div.card-head", {}, h("h2", {}, "Metadata")), tree(got.metadata, { open: 2, label: "Metadata" })) : null,
           got.vectors ? near : null)),
     ];
   }, { rows: 6 });

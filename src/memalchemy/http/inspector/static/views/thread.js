@@ -6,7 +6,7 @@ import { icon } from "../icons.js";
 import { bytes, number, plural, ratio, time } from "../format.js";
 import { announce, copyButton, during, facts, framework, namespacePath } from "../parts.js";
 import { go, href, replace } from "../router.js";
-import { tree } from "../tree.js";
+import { nodeOf, tree } from "../tree.js";
 import { Steps } from "./steps.js";
 import { transcript } from "./transcript.js";
 import { timeline } from "./timeline.js";
@@ -88,7 +88,6 @@ export function thread({ root, parameters, signal, title, listen }) {
   function drawHead() {
     const saved = ratio(about.raw_bytes, about.stored_bytes);
     const others = (about.siblings ?? []).filter((one) => JSON.stringify(one.namespace) !== JSON.stringify(ns));
-    const hasMetadata = about.metadata && (about.metadata.length || (!about.metadata.type && Object.keys(about.metadata).length));
     put(head,
       h("nav.crumbs", { "aria-label": "Where this is" }, h("a", { href: href("threads"), data: { up: "" } }, "Threads"),
         ns.length ? [h("span.slash", { "aria-hidden": "true" }, "/"), namespacePath(ns)] : null),
@@ -97,12 +96,12 @@ export function thread({ root, parameters, signal, title, listen }) {
         ["Framework", framework(about.framework)],
         about.checkpoints ? ["Steps", number(about.checkpoints)] : null,
         about.entries ? ["Entries", number(about.entries)] : null,
-        ["Stored", [bytes(about.stored_bytes), saved ? h("span.muted", {}, ` of ${bytes(about.raw_bytes)}, ${saved} smaller`) : null]],
+        about.stored_bytes ? ["Stored", [bytes(about.stored_bytes), saved ? h("span.muted", {}, ` of ${bytes(about.raw_bytes)}, ${saved} smaller`) : null]] : null,
         ["Written", time(about.updated_at)],
         others.length ? ["Also in", others.slice(0, 6).map((one) => h("a.also", { href: href("thread", { thread: id, ns: one.namespace }) },
           one.namespace.length ? one.namespace.map((part, n) => [n ? "/" : "", code(part, 24)]) : "root"))] : null,
       ]),
-      hasMetadata && about.metadata.type ? h("details.fold.metadata", {}, h("summary", {}, icon("chevron"), "Metadata"), tree(about.metadata, { label: "Metadata" })) : null);
+      Object.keys(about.metadata ?? {}).length ? h("details.fold.metadata", {}, h("summary", {}, icon("chevron"), "Metadata"), tree(nodeOf(about.metadata), { label: "Metadata" })) : null);
   }
 
   async function start() {

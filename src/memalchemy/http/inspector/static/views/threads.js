@@ -100,6 +100,6 @@ export function threadRow(row) {
     h("span.cell.num", { data: { label: "steps" } }, row.checkpoints ? number(row.checkpoints) : h("span.zero", {}, "–")),
     h("span.cell.num", { data: { label: "entries" } }, row.entries ? number(row.entries) : h("span.zero", {}, "–")),
     h("span.cell.num.size", { title: `${bytes(row.raw_bytes)} of states, stored as ${bytes(row.stored_bytes)}` },
-      bytes(row.stored_bytes), saved ? h("span.saved", {}, saved) : null),
+      row.stored_bytes ? bytes(row.stored_bytes) : h("span.zero", {}, "–"), saved ? h("span.saved", {}, saved) : null),
     h("span.cell.num.when", {}, time(row.updated_at))));
 }

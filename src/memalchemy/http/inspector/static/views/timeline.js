@@ -4,7 +4,7 @@ import { h, s, put, visible, code } from "../dom.js";
 import { icon } from "../icons.js";
 import { bytes, full, number, plural, ratio, time } from "../format.js";
 import { empty, facts, pagedList } from "../parts.js";
-import { plain, tree } from "../tree.js";
+import { nodeOf, tree } from "../tree.js";
 import { entries } from "./entries.js";
 
 const ROW = 46;
@@ -19,17 +19,22 @@ const x = (lane) => LEFT + Math.min(lane, MOST - 1) * GAP;
 class Lanes {
   constructor() {
     this.waiting = [];
+    this.ending = 0;
   }
 
   /** Draw one row: the lines that pass, those that end here, the step, and its line down. */
   row(step, lanes) {
     const y = ROW / 2;
     const own = step.lane;
+    this.ending = this.waiting.filter((one) => one.parent === step.checkpoint_id).length;
     const parts = [];
     const line = (lane, d) => parts.push(s(`path.lane.lane-${lane % COLOURS}`, { d }));
     const left = [];
     for (const one of this.waiting) {
-      if (one.parent !== step.checkpoint_id) {
+      if (one.parent !== step.checkpoint_id && one.lane === own) {
+        // The step that this line goes on with was deleted.
+        parts.push(s(`path.lane.gap.lane-${own % COLOURS}`, { d: `M${x(own)} 0V${y}` }));
+      } else if (one.parent !== step.checkpoint_id) {
         line(one.lane, `M${x(one.lane)} 0V${ROW}`);
         left.push(one);
       } else if (one.lane === own) {
@@ -78,6 +83,7 @@ export function timeline(context) {
   });
 
   function row(step) {
+    const drawn = lanes.row(step, most);
     const box = h("input", { type: "checkbox", "aria-label": `Compare step ${short(step.checkpoint_id)}`, title: "Compare (c)" });
     box.checked = compared.includes(step.checkpoint_id);
     box.addEventListener("change", () => mark(step.checkpoint_id, box.checked));
@@ -88,14 +94,14 @@ export function timeline(context) {
     h("span.step-main", {},
       h("span.step-line", {}, code(step.checkpoint_id, 22),
         step.newest ? h("span.badge.now", {}, "newest") : null,
-        step.is_branch ? h("span.badge", {}, icon("branch"), "branch") : null,
+        lanes.ending > 1 ? h("span.badge", {}, icon("branch"), `${lanes.ending} branches`) : null,
         step.interrupt ? h("span.badge.warn", {}, icon("interrupt"), "interrupt") : null,
         step.writes ? h("span.badge", {}, plural(step.writes, "write")) : null),
       h("span.step-meta", {}, pairs(step.metadata).map(([key, text]) => h("span.pair", {}, h("span.pair-key", {}, visible(key)), " ", visible(text))))),
     h("span.step-size", { title: `${bytes(step.raw_bytes)} of state, stored as ${bytes(step.stored_bytes)}` }, bytes(step.stored_bytes)),
     h("span.step-when", {}, time(step.occurred_at ?? step.saved_at)));
     buttons.set(step.checkpoint_id, { button, box });
-    return h("li.step-row", {}, h("span.lane-cell", {}, lanes.row(step, most)), button, h("label.compare-box", {}, box));
+    return h("li.step-row", {}, h("span.lane-cell", {}, drawn), button, h("label.compare-box", {}, box));
   }
 
   function choose(id) {
@@ -201,21 +207,12 @@ export function timeline(context) {
 
 const short = (id) => (String(id).length > 16 ? `${String(id).slice(0, 12)}…` : id);
 
-const isNode = (given) => given && typeof given === "object" && typeof given.type === "string" && ("children" in given || "length" in given);
-
+/** The first pairs of a step's metadata. */
 function pairs(given) {
-  if (!given) return [];
-  const all = isNode(given)
-    ? (given.children ?? []).map(({ key, node }) => [key, plain(node)])
-    : Object.entries(given).map(([key, one]) => [key, typeof one === "string" ? one : JSON.stringify(one)]);
-  return all.slice(0, 3).map(([key, text]) => [String(key).slice(0, 24), String(text).replace(/^"|"$/g, "").slice(0, 48)]);
+  return Object.entries(given ?? {}).slice(0, 3).map(([key, one]) => [key.slice(0, 24), (typeof one === "string" ? one : JSON.stringify(one)).slice(0, 48)]);
 }
 
 function metadata(given) {
-  if (!given) return null;
-  if (isNode(given)) return given.length ? [h("h3", {}, "Metadata"), tree(given, { label: "Metadata", open: 1 })] : null;
-  const keys = Object.entries(given);
-  if (!keys.length) return null;
-  return [h("h3", {}, "Metadata"), h("dl.facts.column", {}, keys.slice(0, 40).map(([key, one]) =>
-    h("div", {}, h("dt", {}, visible(key.slice(0, 60))), h("dd.mono", {}, visible((typeof one === "string" ? one : JSON.stringify(one)).slice(0, 400))))))];
+  if (!Object.keys(given ?? {}).length) return null;
+  return [h("h3", {}, "Metadata"), tree(nodeOf(given), { label: "Metadata", open: 1 })];
 }

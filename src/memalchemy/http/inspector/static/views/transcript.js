@@ -48,7 +48,7 @@ export function transcript(context) {
     if (got.previous === null || got.previous === undefined) return null;
     const line = h("div.earlier");
     const fill = (page) => {
-      const left = page.messages[0]?.index ?? 0;
+      const left = got.source === "state" ? page.messages[0]?.index ?? 0 : 0;
       const button = h("button.button", { type: "button" }, left ? `Show earlier messages (${number(left)} more)` : "Show earlier messages");
       button.addEventListener("click", async () => {
         button.disabled = true;
@@ -117,11 +117,13 @@ function messageRow(message, context) {
       message.text && !message.value ? longText(message, context) : null,
       calls.map(call),
       results.map(result),
-      message.value ? tree(message.value, { label: `Entry ${message.index}`, open: 1 }) : null,
+      message.value ? tree(message.value, { load: entryOf(message, context), label: `Entry ${message.index}`, open: 1 }) : null,
       !message.text && !message.thought && !calls.length && !results.length && !message.value ? h("p.muted", {}, "empty") : null),
     h("div.message-foot", {}, message.occurred_at ? time(message.occurred_at) : null,
       h("span.index", { title: "The message's number" }, `#${message.index}`)));
 }
+
+const entryOf = (message, context) => (path, offset) => get("entry", { ...context.where, position: message.index, path, offset }, context.signal).then((got) => got.node);
 
 const firstLine = (text) => {
   const line = String(text).trimStart().split("\n", 1)[0];

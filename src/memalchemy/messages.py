@@ -315,7 +315,8 @@ def says_error(result: Any) -> bool:
     for name in ("is_error", "isError", "error", "exception"):
         if read(result, name):
             return True
-    return read(result, "status") == "error" or read(result, "part_kind") == "retry-prompt"
+    is_retry: bool = read(result, "part_kind") == "retry-prompt"
+    return is_retry or bool(read(result, "status") == "error")
 
 
 def _form_of(block: Any) -> tuple[_Form | None, Any]:

@@ -11,6 +11,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    distinct,
     func,
     literal_column,
     select,
@@ -36,9 +37,19 @@ SCOPES = ("tenant", "below", "namespace")
 
 
 def _in_scope(scope: str) -> Any:
+    """Return the condition on logs of a scope, for which no index on namespaces is used.
+
+    Without statistics SQLite would look up, and sort, all logs of a framework.
+    """
+    tenant = THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
     if scope == "tenant":
-        return THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
-    return in_namespace(THREADS, below=scope == "below")
+        return tenant
+    path = THREADS.c.namespace
+    hidden = path.concat(literal_column("''"))
+    low, beyond = (bindparam(name, type_=path.type) for name in ("k_namespace", "k_beyond"))
+    if scope == "namespace":
+        return and_(tenant, hidden == low)
+    return and_(tenant, hidden >= low, hidden < beyond)
 
 
 def _like() -> Any:
@@ -68,11 +79,16 @@ def read_heads(dialect: Dialect) -> Executable:
     )
 
 
-@statement(scope=SCOPES, after=(False, True))
-def list_matching(dialect: Dialect, scope: str, after: bool) -> Executable:
-    """Select a page of logs whose thread's id matches ``p_like``, most recently written first."""
+@statement(scope=SCOPES, like=(False, True), after=(False, True))
+def list_recent(dialect: Dialect, scope: str, like: bool, after: bool) -> Executable:
+    """Select a page of logs, most recently written first, by the index of all logs' times.
+
+    With *like* those whose thread's id matches ``p_like``.
+    """
     columns = (THREADS.c[name] for name in HEAD)
-    query = select(*columns).where(_in_scope(scope), live(), is_not_empty(), _like())
+    query = select(*columns).where(_in_scope(scope), live(), is_not_empty())
+    if like:
+        query = query.where(_like())
     return newest_first(query, dialect, NAMES[1:], after)  # type: ignore[no-any-return]
 
 
@@ -87,29 +103,46 @@ def next_namespace(dialect: Dialect) -> Executable:
 
 @statement(scope=("below", "namespace"), exact=(False, True))
 def count_logs(dialect: Dialect, scope: str, exact: bool) -> Executable:
-    """Count the logs of a namespace; unless *exact*, deleted and empty ones too, by an index."""
-    query = select(func.count().label("logs")).select_from(THREADS).where(_in_scope(scope))
-    return query.where(live(), is_not_empty()) if exact else query
+    """Count the logs of a namespace, up to ``p_limit``.
 
-
-@statement()
-def sum_logs(dialect: Dialect) -> Executable:
-    """Sum the checkpoints of the logs up to the key ``p_until``, by namespace.
-
-    Keys are hashes: those up to one are a random sample.
+    Unless *exact*, deleted and empty ones count too: an index alone is read.
     """
-    until = bindparam("p_until", type_=THREADS.c.log_id.type)
-    tenant = THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
+    some = select(literal_column("1").label("one")).where(
+        in_namespace(THREADS, below=scope == "below")
+    )
+    if exact:
+        some = some.where(live(), is_not_empty())
+    counted = some.limit(bindparam("p_limit")).subquery("some_logs")
+    return select(func.count().label("logs")).select_from(counted)
+
+
+@statement(sampled=(False, True))
+def sum_logs(dialect: Dialect, sampled: bool) -> Executable:
+    """Sum the checkpoints of a tenant's logs, by namespace.
+
+    Keys are hashes, so the ``p_limit`` logs with the lowest, of all tenants, are a random sample.
+    """
+    names = ("log_id", "tenant", "namespace", "deleted_at", "expires_at")
+    logs: Any = THREADS
+    if sampled:
+        first = (
+            select(*(THREADS.c[name] for name in names))
+            .order_by(THREADS.c.log_id)
+            .limit(bindparam("p_limit"))
+        )
+        logs = dialect.statements.materialized(first, "first")
+    tenant = logs.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
     return (
         select(
-            THREADS.c.namespace,
+            logs.c.namespace,
+            func.count(distinct(logs.c.log_id)).label("logs"),
             func.count(CHECKPOINTS.c.seq).label("checkpoints"),
             func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0).label("raw_size"),
             func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0).label("stored_size"),
         )
-        .select_from(THREADS.outerjoin(CHECKPOINTS, same_log(CHECKPOINTS, THREADS)))
-        .where(THREADS.c.log_id <= until, tenant, live())
-        .group_by(THREADS.c.namespace)
+        .select_from(logs.outerjoin(CHECKPOINTS, same_log(CHECKPOINTS, logs)))
+        .where(tenant, live(logs))
+        .group_by(logs.c.namespace)
     )
 
 

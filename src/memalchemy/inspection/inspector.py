@@ -13,14 +13,13 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import blake2b
 from typing import Any, TypeVar
-from uuid import UUID
 
 from memalchemy import space
 from memalchemy._cache import BoundedCache
 from memalchemy._version import __version__
 from memalchemy.checkpoints import Checkpointer, diff, listing, load
 from memalchemy.codec.search_text import MAX_TEXT, highlighted, query_terms, texts_in
-from memalchemy.contracts import CheckpointInfo, Entry, PendingWrite, StoreItem
+from memalchemy.contracts import MAX_LIMIT, CheckpointInfo, Entry, PendingWrite, StoreItem
 from memalchemy.conversations._stored_summary import SUMMARY, StoredSummary
 from memalchemy.database import READ_REPLICA, Database
 from memalchemy.dialects import namespace_binds
@@ -248,15 +247,16 @@ class Inspector:
         path, scope = _place_of(framework)
         binds: dict[str, Any] = namespace_binds(self.db.tenant, path, below=True)
         after = None if cursor is None else _after_head(cursor)
-        if not query:
-            heads = await self._page_of_heads(
-                lambda more: list_logs(self.db.dialect, which="all", scope=scope, after=more),
-                binds,
-                after,
-                limit,
-            )
-        else:
-            heads = await self._matching_heads(query, scope, binds, after, limit)
+        if query:
+            binds |= {"p_like": _like(query)}
+        heads = None
+        if query:
+            heads = await self._few_matching(scope, binds, after, limit)
+        if heads is None:
+            page = partial(_list_recent, self.db.dialect, scope, bool(query))
+            if not query and (scope == "tenant" or await self._is_small(scope, binds)):
+                page = partial(_list_logs, self.db.dialect, scope)
+            heads = await self._page_of_heads(page, binds, after, limit)
         return {
             "threads": await self._thread_records(heads[:limit]),
             "next": _head_cursor(heads[limit - 1]) if len(heads) > limit else None,
@@ -664,10 +664,12 @@ class Inspector:
         terms = query_terms(query)
         if not terms:
             return {"hits": []}
-        steps = await self._found_steps(query, terms, limit)
-        entries = await self._found_entries(terms, limit)
-        items = await self._found_in_store(query, terms, limit)
-        hits = [*steps, *entries, *items]
+        found = await asyncio.gather(
+            self._found_steps(query, terms, limit),
+            self._found_entries(terms, limit),
+            self._found_in_store(query, terms, limit),
+        )
+        hits = [hit for some in found for hit in some]
         hits.sort(key=lambda hit: (hit["score"], hit["occurred_at"] or ""), reverse=True)
         return {"hits": hits[:limit]}
 
@@ -791,32 +793,29 @@ class Inspector:
         values = {**binds, **(after or {}), "p_limit": limit + 1}
         return await run_query(self.db, page(after is not None), values, replica_ok=True)
 
-    async def _matching_heads(
-        self,
-        query: str,
-        scope: str,
-        binds: dict[str, Any],
-        after: dict[str, Any] | None,
-        limit: int,
-    ) -> list[Any]:
-        """Return the heads whose thread's id contains *query*, from behind *after* on.
-
-        Few matches are looked up and sorted here. Of many, the newest are found from the newest on.
-        """
-        binds = binds | {"p_like": _like(query)}
+    async def _few_matching(
+        self, scope: str, binds: dict[str, Any], after: dict[str, Any] | None, limit: int
+    ) -> list[Any] | None:
+        """Return a page of the heads that match a part of an id; ``None`` if many do."""
         matched = await self._query(
             partial(statements.match_ids, scope=scope), binds | {"p_limit": MATCHES + 1}
         )
         if len(matched) > MATCHES:
-            return await self._page_of_heads(
-                partial(_list_matching, self.db.dialect, scope), binds, after, limit
-            )
+            return None
         logs = [Log(self.db.tenant, row.thread_id, row.namespace) for row in matched]
         heads = sorted(await self._heads(logs), key=_newest_first)
         if after is not None:
             last = _head_order(after["p_updated_at"], after["p_thread_id"], after["p_namespace"])
             heads = [head for head in heads if _newest_first(head) > last]
         return heads[: limit + 1]
+
+    async def _is_small(self, scope: str, binds: Mapping[str, Any]) -> bool:
+        """Return whether a scope has few logs, which can be sorted."""
+        counted = await self._query(
+            partial(statements.count_logs, scope=scope, exact=False),
+            {**binds, "p_limit": MATCHES},
+        )
+        return int(counted[0].logs) < MATCHES
 
     async def _thread_records(self, heads: Sequence[Any]) -> list[Record]:
         sizes: dict[Any, Any] = {}
@@ -890,7 +889,7 @@ class Inspector:
         async for one in history:
             parents[one.checkpoint_id] = one.parent_id
         path: list[str] = []
-        current = info.parent_id
+        current: str | None = info.parent_id
         while current in parents and len(path) < ANCESTORS and current not in path[-1:]:
             assert current is not None
             path.append(current)
@@ -1046,12 +1045,13 @@ class Inspector:
                 if len(found) > limit:
                     break
         records = [self._memory(kind, item) for item, _ in found[:limit]]
+        following: str | None
         if len(found) > limit:
             last, namespace = found[limit - 1]
             following = encode_cursor([list(namespace), last.key])
         else:
             following = None if low is None else encode_cursor([list(low), None])
-        return {"kind": kind, kind.replace("-", "_"): records, "next": following}
+        return {"kind": kind, "memories": records, "next": following}
 
     def _memory(self, kind: str, item: StoreItem) -> Record:
         link = {
@@ -1095,12 +1095,8 @@ class Inspector:
         """Return a page of the logs of conversations, the last written first."""
         binds = namespace_binds(self.db.tenant, _CONVERSATIONS, below=False)
         after = None if cursor is None else _after_head(cursor)
-        heads = await self._page_of_heads(
-            lambda more: list_logs(self.db.dialect, which="all", scope="namespace", after=more),
-            binds,
-            after,
-            limit,
-        )
+        page = partial(_list_logs, self.db.dialect, "namespace")
+        heads = await self._page_of_heads(page, binds, after, limit)
         records = []
         for record in await self._thread_records(heads[:limit]):
             namespace = (*record["namespace"], SUMMARY)
@@ -1120,7 +1116,7 @@ class Inspector:
             )
         return {
             "kind": "conversations",
-            "conversations": records,
+            "memories": records,
             "next": _head_cursor(heads[limit - 1]) if len(heads) > limit else None,
         }
 
@@ -1131,13 +1127,15 @@ class Inspector:
         frameworks = await self._count_logs(exact=False)
         total = sum(frameworks.values())
         estimated = total > EXACT
-        if not estimated:
-            frameworks = await self._count_logs(exact=True)
-        share = SAMPLE / total if estimated else 1.0
-        until = UUID(int=min(int(share * 2**128), 2**128 - 1))
-        rows = await self._query(
-            statements.sum_logs, {"k_tenant": self.db.tenant, "p_until": until}
-        )
+        binds = {"k_tenant": self.db.tenant, "p_limit": SAMPLE}
+        share = 1.0
+        if estimated:
+            rows = await self._query(partial(statements.sum_logs, sampled=True), binds)
+            share = sum(row.logs for row in rows) / total
+        if not estimated or share * total < SAMPLE / 10:  # others' logs are the most
+            share = 1.0
+            rows = await self._query(partial(statements.sum_logs, sampled=False), binds)
+            frameworks = await self._count_logs(exact=True) if not estimated else frameworks
         sums = {name: [0, 0, 0] for name in frameworks}
         for row in rows:
             name = framework_of(decode_namespace(row.namespace))
@@ -1174,7 +1172,8 @@ class Inspector:
             scope = "namespace" if path == "/" else "below"
             binds = namespace_binds(self.db.tenant, path, below=scope == "below")
             counted = await self._query(
-                partial(statements.count_logs, scope=scope, exact=exact), binds
+                partial(statements.count_logs, scope=scope, exact=exact),
+                binds | {"p_limit": MAX_LIMIT},
             )
             found[name] = found.get(name, 0) + int(counted[0].logs)
             low = "/\x01" if path == "/" else path[:-1] + "0"
@@ -1243,8 +1242,12 @@ def _place_of(framework: str) -> tuple[str, str]:
     return encode_namespace((framework,)), "below"
 
 
-def _list_matching(dialect: Any, scope: str, after: bool) -> Any:
-    return statements.list_matching(dialect, scope=scope, after=after)
+def _list_recent(dialect: Any, scope: str, like: bool, after: bool) -> Any:
+    return statements.list_recent(dialect, scope=scope, like=like, after=after)
+
+
+def _list_logs(dialect: Any, scope: str, after: bool) -> Any:
+    return list_logs(dialect, which="all", scope=scope, after=after)
 
 
 _ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}

@@ -106,17 +106,17 @@ def _names(**parsers: Callable[[str], Any]) -> dict[str, tuple[str, Callable[[st
 def _of_thread(name: str, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
     parameters = _names(thread=_text, **parsers)
     needed = frozenset({"thread", *required})
-    return _Endpoint(lambda one: getattr(one, name), parameters, needed, namespace=True)  # type: ignore[no-any-return]
+    return _Endpoint(lambda one: getattr(one, name), parameters, needed, namespace=True)
 
 
 def _of_store(name: str, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
     needed = frozenset(required)
-    return _Endpoint(lambda one: getattr(one, name), _names(**parsers), needed, namespace=True)  # type: ignore[no-any-return]
+    return _Endpoint(lambda one: getattr(one, name), _names(**parsers), needed, namespace=True)
 
 
 def _of_database(name: str, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
     needed = frozenset(required)
-    return _Endpoint(lambda one: getattr(one, name), _names(**parsers), needed)  # type: ignore[no-any-return]
+    return _Endpoint(lambda one: getattr(one, name), _names(**parsers), needed)
 
 
 ENDPOINTS: dict[str, _Endpoint] = {

@@ -93,9 +93,10 @@ def app(
             in_flight=InFlight(),
         )
     ]
+    of_host = [] if hosts is None else [Middleware(HostMiddleware, hosts=hosts)]
     for_tenants = [
         Middleware(OriginMiddleware, origins=origins),
-        *([] if hosts is None else [Middleware(HostMiddleware, hosts=hosts)]),
+        *of_host,
         Middleware(AuthenticationMiddleware, backend=TokenBackend(tokens, db.tenant)),
         *for_all,
     ]
@@ -113,8 +114,7 @@ def app(
         is_public = all(operation.public for operation in operations)
         routes.append(_route(path, handlers, for_all if is_public else for_tenants))
     if inspector:
-        shell = [middleware for middleware in for_tenants if middleware.cls is HostMiddleware]
-        routes += inspector_routes(db, prefix=INSPECTOR, shell=shell, for_tenants=for_tenants)
+        routes += inspector_routes(db, prefix=INSPECTOR, shell=of_host, for_tenants=for_tenants)
     application = Starlette(
         routes=[*routes, _route("/openapi.json", {"GET": openapi}, [])],
         middleware=[

@@ -50,7 +50,7 @@ def run_apart(work: Coroutine[Any, Any, None]) -> None:
 def until(page: Page, expression: str, *, seconds: float = 10) -> None:
     """Wait until an expression is true on the page.
 
-    Playwright's own `wait_for_function` evaluates text in the page, which the page's policy forbids.
+    Playwright's own `wait_for_function` evaluates text in the page, which its policy forbids.
     """
     end = time.monotonic() + seconds
     while not page.evaluate(expression):

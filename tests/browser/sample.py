@@ -354,7 +354,7 @@ async def _langgraph(db: Database) -> None:
     from memalchemy.integrations.langgraph import MemalchemySaver
 
     saver = MemalchemySaver(db)
-    order = '{"order_id": 8841, "total": 129.9, "currency": "EUR", "status": "delivered", "items": ["GR-2"]}'
+    order = '{"order_id": 8841, "total": 129.9, "currency": "EUR", "status": "delivered"}'
     calls = [
         {
             "id": "call_1",
@@ -370,7 +370,7 @@ async def _langgraph(db: Database) -> None:
         },
         {
             "type": "text",
-            "text": "The grinder arrived broken, so you get your money back. A colleague has to approve it.",
+            "text": "The grinder arrived broken, so you get your money back. A colleague must approve it.",
         },
     ]
     messages: list[Any] = [

@@ -506,7 +506,10 @@ def test_the_chosen_theme_stays(visit: Open) -> None:
 
 def test_nothing_moves_for_who_wants_no_motion(visit: Open) -> None:
     opened = visit(reduced_motion="reduce")
-    moving = "[...document.querySelectorAll('*')].filter((one) => getComputedStyle(one).animationName !== 'none').length"
+    moving = (
+        "[...document.querySelectorAll('*')]"
+        ".filter((one) => getComputedStyle(one).animationName !== 'none').length"
+    )
 
     assert opened.page.evaluate(moving) == 0
 

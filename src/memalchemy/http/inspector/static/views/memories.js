@@ -25,7 +25,7 @@ export function memories({ root, parameters, signal, title, listen }) {
     key: (row) => JSON.stringify([row.namespace, row.key ?? row.thread_id]),
     load: async (cursor) => {
       const got = await get("memories", { kind, user: kind === "conversations" ? null : user, cursor, limit: 50 }, signal);
-      return { rows: got[kind.replace("-", "_")], next: got.next };
+      return { rows: got.memories, next: got.next };
     },
     draw: (row) => h("li", {}, (CARDS[kind] ?? other)(row)),
     nothing: () => (user

@@ -343,7 +343,12 @@ async def _branched(db: Database) -> None:
         metadata = {"node": node, "step": number, "model": "large" if node == "plan" else "small"}
         at = first + timedelta(minutes=4 * number)
         ids[name] = await checkpointer.save(
-            state, BRANCHED, metadata=metadata, parent_id=ids.get(parent), occurred_at=at
+            state,
+            BRANCHED,
+            f"lisbon-{name}",
+            metadata,
+            parent_id=ids.get(parent),
+            occurred_at=at,
         )
 
 

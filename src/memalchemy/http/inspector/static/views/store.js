@@ -75,7 +75,7 @@ export function store({ root, parameters, signal, title, listen }) {
 
 function itemRow(row) {
   return h("li", {}, h("a.row.item-row", { href: href("item", { ns: row.namespace, key: row.key }), data: { row: "" } },
-    h("span.cell.name", {}, code(row.key, 60), h("span.sub", {}, namespacePath(row.namespace))),
+    h("span.cell.name", {}, code(row.key, 34), h("span.sub", {}, namespacePath(row.namespace))),
     h("span.cell.preview", {}, visible(String(row.preview ?? "").slice(0, 300))),
     h("span.cell.tags", {}, row.vectors ? h("span.badge", {}, plural(row.vectors, "vector")) : null, expiry(row.expires_at),
       row.version > 1 ? h("span.badge", {}, `v${row.version}`) : null),

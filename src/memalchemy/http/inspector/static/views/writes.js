@@ -22,10 +22,10 @@ export function writes(context) {
     const tasks = new Map();
     for (const one of got.writes) tasks.set(one.task_id, [...(tasks.get(one.task_id) ?? []), one]);
     return [
-      got.interrupts.map((one) => h("section.card.interrupt", { "aria-label": "Interrupt" },
+      got.interrupts.map((one) => h("div.card.interrupt", {},
         h("div.card-head", {}, icon("interrupt"), h("h2", {}, "Waits for an answer"), h("span.spacer"), one.id ? code(one.id, 30) : null),
         tree(one.value, { label: "Interrupt", open: 3 }))),
-      [...tasks].map(([task, list]) => h("section.card", { "aria-label": "Task" },
+      [...tasks].map(([task, list]) => h("div.card", {},
         h("div.card-head", {}, icon("tool"), h("h2", {}, "Task ", code(task, 48)), h("span.spacer"), h("span.muted", {}, plural(list.length, "write"))),
         h("ul.writes", {}, list.map((one) => h("li.write", {}, h("div.write-channel", {}, code(one.channel, 60), h("span.index", {}, `#${one.index}`)),
           tree(one.value, { label: one.channel, open: 1 })))))),

@@ -375,7 +375,7 @@ async def _langgraph(db: Database) -> None:
         },
         {
             "type": "text",
-            "text": "The grinder arrived broken, so you get your money back. A colleague must approve it.",
+            "text": "You get your money back, as soon as a colleague has approved it.",
         },
     ]
     messages: list[Any] = [

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 
 import nox
 
 nox.options.default_venv_backend = "uv|virtualenv"
-CHANGE = ["lint", "types", "architecture", "sqlite", "postgres", "wheel", "inspector"]
+CHANGE = ["lint", "types", "architecture", "docs", "sqlite", "postgres", "wheel", "inspector"]
 RELEASE = [
     "long",
     "sync",
     "encrypted",
     "oracle",
     "lowest",
+    "examples",
     "frameworks",
     "crewai",
     "pydantic-ai-harness",
@@ -35,6 +37,7 @@ YOURS = {"POSTGRES_URL", "ORACLE_URL"} & {*os.environ}
 WORKERS = 0 if YOURS else min(os.cpu_count() or 1, 4)
 # The driver's type checks are asked through private names of this version.
 ORACLE_DRIVER = "oracledb==26.1.0"
+EXAMPLES = ("langgraph==1.2.22", "fastapi==0.165.0", "nbclient==0.11.0", "ipykernel==7.4.0")
 NO_FRAMEWORKS = "--ignore=tests/integrations"
 CREWAI_TESTS = (
     "tests/integrations/test_adapters.py",
@@ -115,6 +118,20 @@ def oracle(session: nox.Session) -> None:
     names += ("store_conditions", "store_batches")
     some = [f"tests/behaviour/test_{name}.py" for name in names]
     _pytest(session, *strict, "postgresql", *some, habits)
+
+
+@nox.session(default=False)
+def examples(session: nox.Session) -> None:
+    """The examples, each as a reader runs it."""
+    session.install(".[server,langgraph]", *EXAMPLES)
+    session.chdir("examples")
+    for script in ("script_without_asyncio", "langgraph_interrupts", "long_term_memory"):
+        session.run("python", "-W", "error", f"{script}.py")
+    session.run("python", "run_notebook.py", "tour.ipynb")
+    session.chdir("fastapi_service")
+    url = f"sqlite+aiosqlite:///{session.create_tmp()}/service-{time.time_ns()}.db"
+    for command in ("-m alembic upgrade heads", "-m alembic check", "try_service.py"):
+        session.run("python", "-W", "error", *command.split(), env={"DATABASE_URL": url})
 
 
 @nox.session(default=False)
@@ -234,6 +251,15 @@ def inspector(session: nox.Session) -> None:
     _tests(
         session, ".[server,langgraph]", *browser, only=("--databases", "sqlite", "tests/browser")
     )
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation site, in build/site: links, anchors and the names of the reference."""
+    session.install(*nox.project.dependency_groups(nox.project.load_toml(), "docs"))
+    session.env["NO_MKDOCS_2_WARNING"] = "1"
+    session.run("mkdocs", "build", "--strict")
+    session.run("python", "-m", "website.check_site")
 
 
 @nox.session(default=False)

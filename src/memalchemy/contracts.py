@@ -144,14 +144,20 @@ class Retention:
     A checkpoint is deleted when no given rule keeps it: it is not among the newest ``keep_last``;
     it is not every ``keep_every``-th that was saved of the thread (of 3: the third, the sixth and
     so on, whatever was deleted since); and it happened longer ago than ``older_than``.
+
+    A `Checkpointer` deletes with each save, in the save's own statement, and the words of a
+    checkpoint go with it. With ``apply_every`` it does so with one of so many saves, as
+    `Checkpointer.prune` does: words that a remaining state holds are found there from then on. Up
+    to ``apply_every - 1`` checkpoints more than the rules keep are there meanwhile.
     """
 
     keep_last: int | None = None
     keep_every: int | None = None
     older_than: Seconds | None = None
+    apply_every: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("keep_last", "keep_every"):
+        for name in ("keep_last", "keep_every", "apply_every"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise InvalidArgument(f"{name} must be a whole number of at least 1, not {value!r}")

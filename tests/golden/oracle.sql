@@ -680,6 +680,20 @@ WHERE threads.tenant = :k_tenant
 AND json_equal(threads.meta, json_mergepatch(json_mergepatch(threads.meta,
         :match_key RETURNING JSON), :match_pair RETURNING JSON))
 
+-- checkpoints.listing.list_until()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.occurred_at <= :p_moment
+ORDER BY checkpoints.occurred_at DESC, checkpoints.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), :coalesce_2) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), :coalesce_4) AS coalesce_3, CASE
@@ -2120,6 +2134,69 @@ JOIN (
 GROUP BY page.log_id, page.thread_id, page.namespace
 ORDER BY page.thread_id, page.namespace
 
+-- log.bulk_delete.list_ranked()
+WITH ranked AS (
+  WITH kept AS (
+    SELECT listed.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints newest
+      WHERE newest.log_id = listed.log_id
+      ORDER BY newest.seq DESC
+      OFFSET :p_keep ROWS
+      FETCH FIRST 1 ROWS ONLY) AS first_kept
+    FROM (
+      SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+      FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND mod(checkpoints.ordinal, :p_every) != 0
+    AND checkpoints.occurred_at < :p_cutoff) THEN 1
+  ELSE 0 END AS goes
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id
+  WHERE checkpoints.seq >= :p_low
+  AND checkpoints.seq < :p_high),
+needed(log_id, checkpoint_id) AS (
+  SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION ALL
+    SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+    FROM ranked
+    JOIN checkpoints resting ON resting.log_id = ranked.log_id
+    AND resting.rests_on = ranked.checkpoint_id
+    WHERE NOT (resting.seq >= :p_low
+      AND resting.seq < :p_high)) rested_on
+  UNION ALL
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL
+  AND checkpoints.seq >= :p_low
+  AND checkpoints.seq < :p_high) CYCLE log_id, checkpoint_id
+SET goes_round TO '1' DEFAULT '0'
+SELECT ranked.log_id, ranked.seq, ranked.checkpoint_id, checkpoints.parent_id, CASE
+WHEN (ranked.goes != 0
+  AND CASE
+  WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
+      SELECT needed.log_id, needed.checkpoint_id
+      FROM needed)) THEN 0
+  ELSE 1 END != 0) THEN 1
+ELSE 0 END AS goes, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words
+FROM ranked
+JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+AND checkpoints.seq = ranked.seq
+JOIN deltas ON deltas.log_id = ranked.log_id
+AND deltas.seq = ranked.seq
+ORDER BY ranked.log_id, ranked.seq DESC
+
 -- log.bulk_delete.list_stale(scope=namespace, after=True)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   SELECT count(*) AS count_1
@@ -2646,6 +2723,17 @@ AND (deltas.seq = :p_seq
     WHERE checkpoints.log_id = :k_log_id
     AND checkpoints.seq > :p_seq))
 ORDER BY deltas.seq
+
+-- log.delete.read_search_texts()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq IN (
+  SELECT CAST(listed.seq AS NUMBER(19)) AS seq
+  FROM (
+    SELECT each_.seq
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (seq VARCHAR2(4000) PATH '$[0]')) each_) listed)
+ORDER BY deltas.seq DESC
 
 -- log.delete.replace_search_text()
 UPDATE deltas
@@ -3612,6 +3700,24 @@ AND (EXISTS (
     WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_ids_in_range()
+SELECT DISTINCT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_last_writes()
@@ -5268,6 +5374,69 @@ WITH within AS (
 SELECT within.namespace, within.key, within.updated_at
 FROM within
 FETCH FIRST :p_limit ROWS ONLY
+
+-- search.text.newest_narrowed(below=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path),
+found AS (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  FETCH FIRST :p_beyond ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT few."number", store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few."number" <= :p_most LEFT OUTER
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.newest_narrowed(below=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end),
+found AS (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  FETCH FIRST :p_beyond ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT few."number", store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few."number" <= :p_most LEFT OUTER
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
 
 -- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,

@@ -831,6 +831,20 @@ AND jsonb_extract_path(threads.meta, (
     SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
   SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
 
+-- checkpoints.listing.list_until()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.occurred_at <= $3::TIMESTAMP WITH TIME ZONE
+ORDER BY checkpoints.occurred_at DESC, checkpoints.seq DESC
+LIMIT $4
+
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, CASE
@@ -4750,6 +4764,68 @@ JOIN (
 GROUP BY page.log_id, page.thread_id, page.namespace
 ORDER BY page.thread_id, page.namespace
 
+-- log.bulk_delete.list_ranked()
+WITH RECURSIVE ranked AS MATERIALIZED (
+  WITH kept AS MATERIALIZED (
+    SELECT listed.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = listed.log_id
+      ORDER BY newest.seq DESC
+      LIMIT $1::INTEGER
+      OFFSET $2) AS first_kept
+    FROM (
+      SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+      FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % $4::BIGINT != 0
+    AND checkpoints.occurred_at < $5::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id
+  WHERE checkpoints.seq >= $6::BIGINT
+  AND checkpoints.seq < $7::BIGINT),
+needed(log_id, checkpoint_id) AS (
+  SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION ALL
+    SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+    FROM ranked
+    JOIN checkpoints AS resting ON resting.log_id = ranked.log_id
+    AND resting.rests_on = ranked.checkpoint_id
+    WHERE NOT (resting.seq >= $6::BIGINT
+      AND resting.seq < $7::BIGINT)) AS rested_on
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL
+  AND checkpoints.seq >= $6::BIGINT
+  AND checkpoints.seq < $7::BIGINT)
+SELECT ranked.log_id, ranked.seq, ranked.checkpoint_id, checkpoints.parent_id, CASE
+WHEN (ranked.goes != 0
+  AND CASE
+  WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
+      SELECT needed.log_id, needed.checkpoint_id
+      FROM needed)) THEN 0
+  ELSE 1 END != 0) THEN 1
+ELSE 0 END AS goes, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words
+FROM ranked
+JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+AND checkpoints.seq = ranked.seq
+JOIN deltas ON deltas.log_id = ranked.log_id
+AND deltas.seq = ranked.seq
+ORDER BY ranked.log_id, ranked.seq DESC
+
 -- log.bulk_delete.list_stale(scope=namespace, after=True)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   SELECT count(*) AS count_1
@@ -5275,6 +5351,17 @@ AND (deltas.seq = $2::BIGINT
     WHERE checkpoints.log_id = $1::UUID
     AND checkpoints.seq > $2::BIGINT))
 ORDER BY deltas.seq
+
+-- log.delete.read_search_texts()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq IN (
+  SELECT CAST(listed.seq AS BIGINT) AS seq
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS seq
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+ORDER BY deltas.seq DESC
 
 -- log.delete.replace_search_text()
 UPDATE deltas
@@ -6228,6 +6315,24 @@ AND (EXISTS (
     AND deltas.kind IN ('entry')))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT $4
+
+-- log.listing.list_ids_in_range()
+SELECT DISTINCT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id >= $2::VARCHAR
+AND threads.thread_id < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.thread_id
+LIMIT $5
 
 -- log.listing.list_last_writes()
 SELECT threads.thread_id, threads.updated_at
@@ -8667,6 +8772,68 @@ WITH within AS MATERIALIZED (
 SELECT within.namespace, within.key, within.updated_at
 FROM within
 LIMIT $2
+
+-- search.text.newest_narrowed(below=False)
+WITH found AS MATERIALIZED (
+  WITH within AS MATERIALIZED (
+    SELECT store_items.namespace AS namespace, store_items.key AS key,
+      store_items.updated_at AS updated_at
+    FROM store_items
+    WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+            coalesce(store_items.field_terms,
+              ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  LIMIT $2::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  LIMIT $3::INTEGER)
+SELECT few.number, store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few.number <= $4::INTEGER LEFT OUTER
+JOIN store_items ON store_items.tenant = $5::VARCHAR
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.newest_narrowed(below=True)
+WITH found AS MATERIALIZED (
+  WITH within AS MATERIALIZED (
+    SELECT store_items.namespace AS namespace, store_items.key AS key,
+      store_items.updated_at AS updated_at
+    FROM store_items
+    WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+            coalesce(store_items.field_terms,
+              ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  LIMIT $2::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  LIMIT $3::INTEGER)
+SELECT few.number, store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few.number <= $4::INTEGER LEFT OUTER
+JOIN store_items ON store_items.tenant = $5::VARCHAR
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
 
 -- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,

@@ -1051,7 +1051,9 @@ class Checkpointer:
         """Delete the checkpoints that no given rule keeps (see `Retention`); return their number.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
-        thread always stays, and so do states that kept checkpoints are built on.
+        thread always stays, and so do states that kept checkpoints are built on. Of the words of a
+        deleted checkpoint, those that the next remaining one of its descendants holds are found at
+        that one from now on.
 
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
         thread that somebody is saving into is skipped and tried again at the end, for some two

@@ -24,8 +24,14 @@ class Context:
 
     def __init__(self, options: CommonOptions) -> None:
         self.options = options
-        self.as_json = options.as_json
-        self.terminal = Terminal(as_json=options.as_json, no_color=options.no_color)
+        data_format = options.data_format
+        self.as_data = data_format is not None
+        """Stdout takes documents for programs, in the place of text for people."""
+        self.terminal = Terminal(
+            data_format=data_format,
+            table_style=options.table_style,
+            no_color=options.no_color,
+        )
 
     @property
     def url(self) -> str:

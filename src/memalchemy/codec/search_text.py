@@ -22,7 +22,7 @@ import ormsgpack
 
 from memalchemy.codec import foreign_msgpack
 from memalchemy.codec.deltas import Comparison, added, edits
-from memalchemy.codec.values import TAGGED, Parts
+from memalchemy.codec.values import TAGGED, Parts, decode_state
 from memalchemy.contracts import Packed
 
 MAX_TEXT = 200_000
@@ -315,6 +315,16 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
             found = _parts_touching(value, encoded, 0, len(encoded), list(added(changes)))
         for part in found:
             yield from _tagged_texts(part) if tagged else _texts(part)
+
+
+def words_of_state(parts: Parts) -> frozenset[str]:
+    """Return the distinct tokens of an encoded state."""
+    # Texts of a value in the tagged form are read from its encoding.
+    state = decode_state({key: part for key, part in parts.items() if part[:1] != TAGGED})
+    found: set[str] = set()
+    for text in _joined(added_texts(state, parts, None)):
+        found.update(tokens(text))
+    return frozenset(found)
 
 
 def _may_hold_text(value: Any) -> bool:

@@ -107,7 +107,7 @@ def count_logs(dialect: Dialect, scope: str, exact: bool) -> Executable:
 
     Unless *exact*, deleted and empty ones count too: an index alone is read.
     """
-    some = select(literal_column("1").label("one")).where(
+    some: Any = select(literal_column("1").label("one")).where(
         in_namespace(THREADS, below=scope == "below")
     )
     if exact:

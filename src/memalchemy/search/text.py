@@ -150,6 +150,36 @@ def narrowed_items(dialect: Dialect, below: bool) -> Executable:
     return select(*columns).limit(bindparam("p_limit"))
 
 
+@statement(below=(False, True))
+def newest_narrowed(dialect: Dialect, below: bool) -> Executable:
+    """Select the newest ``p_limit`` of the items that may pass a filter, whole; none if too many.
+
+    Too many are more than ``p_most``; ``p_beyond`` is one more. Each row has their ``number``. At
+    least one row comes back: the columns of an item are NULL in it if there is none.
+    """
+    within = dialect.text.items_in_scope(below)
+    marks = [within.c[name] for name in ("updated_at", "namespace", "key")]
+    found = dialect.statements.materialized(
+        select(*marks).limit(bindparam("p_beyond", type_=Integer)), "found"
+    )
+    few = _number(dialect, found)
+    page = (
+        select(*found.c)
+        .order_by(*(column.desc() for column in found.c))
+        .limit(bindparam("p_limit", type_=Integer))
+        .cte("page", nesting=True)
+    )
+    are_few = few.c.number <= bindparam("p_most", type_=Integer)
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    same = and_(tenant, *(ITEMS.c[name] == page.c[name] for name in _ITEM), live_item())
+    return (
+        select(few.c.number, *(ITEMS.c[name] for name in STORED))
+        .select_from(few.outerjoin(page, are_few).outerjoin(ITEMS, same))
+        .order_by(*(page.c[name].desc() for name in ("updated_at", *_ITEM)))
+        .add_cte(found, few, page, nest_here=True)
+    )
+
+
 # --- Rows of logs ---------------------------------------------------------------------------------
 
 _LOG_ROW = ("log_id", "seq")
@@ -453,7 +483,7 @@ def _opening(text: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.substr(text, _integer(1), _integer(OPENING), type_=Text).label("opening")
 
 
-def _number(dialect: Dialect, rows: FromClause) -> FromClause:
+def _number(dialect: Dialect, rows: FromClause) -> CTE:
     """Return a table of one row, with the ``number`` of *rows*, to join with each of them."""
     # Materialized: as a subquery it may be counted again for each row that it is joined with.
     number = select(func.count().label("number")).select_from(rows)

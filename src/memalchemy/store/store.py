@@ -123,8 +123,8 @@ class Store:
     Args:
         db: the database.
         embedder: a function of a list of texts that returns a vector for each. It may be a
-            coroutine
-        function, and should be if it waits for anything: a plain one runs on the event loop.
+            coroutine function, and should be if it waits for anything: a plain one runs on the
+            event loop.
         model: the name under which its vectors are stored; vectors of several models lie side by
             side.
         index: the part of a value that is embedded where `put` does not say: all its texts, unless
@@ -240,8 +240,7 @@ class Store:
         Args:
             index: embed the whole value (true), nothing (false), or these fields: top-level keys,
                 or JSON pointers; a list of texts gives a vector each. A missing or misspelt field
-                gives none,
-            which is no error: the event counts the ``vectors``.
+                gives none, which is no error: the event counts the ``vectors``.
             embedding: a vector; or vectors by field, or lists of them.
             ttl: its lifetime, if not that of the store; ``math.inf`` is for ever.
             expected_version: write only if the item is at this version; ``None``: only if it does

@@ -743,7 +743,9 @@ class Checkpointer:
         """Delete the checkpoints that no given rule keeps (see `Retention`); return their number.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
-        thread always stays, and so do states that kept checkpoints are built on.
+        thread always stays, and so do states that kept checkpoints are built on. Of the words of a
+        deleted checkpoint, those that the next remaining one of its descendants holds are found at
+        that one from now on.
 
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
         thread that somebody is saving into is skipped and tried again at the end, for some two
@@ -2220,7 +2222,9 @@ class RetainedCheckpointer:
         """Delete the checkpoints that no given rule keeps (see `Retention`); return their number.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
-        thread always stays, and so do states that kept checkpoints are built on.
+        thread always stays, and so do states that kept checkpoints are built on. Of the words of a
+        deleted checkpoint, those that the next remaining one of its descendants holds are found at
+        that one from now on.
 
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
         thread that somebody is saving into is skipped and tried again at the end, for some two
@@ -2492,8 +2496,8 @@ class Store:
     Args:
         db: the database.
         embedder: a function of a list of texts that returns a vector for each. It may be a
-            coroutine
-        function, and should be if it waits for anything: a plain one runs on the event loop.
+            coroutine function, and should be if it waits for anything: a plain one runs on the
+            event loop.
         model: the name under which its vectors are stored; vectors of several models lie side by
             side.
         index: the part of a value that is embedded where `put` does not say: all its texts, unless
@@ -2845,8 +2849,7 @@ class Store:
         Args:
             index: embed the whole value (true), nothing (false), or these fields: top-level keys,
                 or JSON pointers; a list of texts gives a vector each. A missing or misspelt field
-                gives none,
-            which is no error: the event counts the ``vectors``.
+                gives none, which is no error: the event counts the ``vectors``.
             embedding: a vector; or vectors by field, or lists of them.
             ttl: its lifetime, if not that of the store; ``math.inf`` is for ever.
             expected_version: write only if the item is at this version; ``None``: only if it does
@@ -3166,8 +3169,7 @@ class ThreadLog:
 
         Args:
             entries: a value, or a list of values; see `memalchemy.codec.values` for the values it
-                may
-            hold. A list is several entries: put one that is itself a list into a list.
+                may hold. A list is several entries: put one that is itself a list into a list.
             keys: for each entry a key of up to 128 characters, or ``None``. An entry whose key is
                 in the log is not appended again; its position is returned.
             new_keys: raise `Conflict` if one of the keys is in the log, and append nothing.

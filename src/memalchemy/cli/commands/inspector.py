@@ -29,9 +29,9 @@ async def inspect(
         bool, typer.Option("--no-browser", help="Print the address, and open no browser.")
     ] = False,
 ) -> None:
-    """Look at threads, steps, items and memories in the browser, until Ctrl-C or SIGTERM.
+    """Show the database in the browser.
 
-    Reads the database and writes nothing. The printed address holds a token: whoever has it reads
+    Shows threads, steps, states, items and memories until Ctrl-C or SIGTERM. Reads the database and writes nothing. The printed address holds a token: whoever has it reads
     everything of the tenant, until the command ends. Needs the extra `server`.
     """
     from memalchemy.http import serve_inspector

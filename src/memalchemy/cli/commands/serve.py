@@ -101,8 +101,8 @@ async def serve(
     def started(url: str) -> None:
         _log_to_stderr(quiet=quiet)
         who = "no tokens: this machine only" if tokens is None else count(len(tokens), "token")
-        if ctx.as_json:
-            ctx.terminal.print_json({"url": url, "tokens": 0 if tokens is None else len(tokens)})
+        if ctx.as_data:
+            ctx.terminal.print_data({"url": url, "tokens": 0 if tokens is None else len(tokens)})
         else:
             ctx.terminal.print(f"serving on {url} ({who}); Ctrl-C ends it")
         sys.stdout.flush()

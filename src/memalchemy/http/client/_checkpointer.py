@@ -108,7 +108,7 @@ class HTTPCheckpointer:
         """Ask the server for its capabilities, and return them.
 
         Raises:
-            DatabaseUnreachable, AuthenticationFailed.
+            DatabaseUnreachable, AuthenticationFailed: the server did not answer, or refused.
         """
         return (await self._server.offer()).capabilities
 

@@ -13,7 +13,7 @@ import time
 import nox
 
 nox.options.default_venv_backend = "uv|virtualenv"
-CHANGE = ["lint", "types", "architecture", "docs", "sqlite", "postgres", "wheel"]
+CHANGE = ["lint", "types", "architecture", "docs", "sqlite", "postgres", "wheel", "inspector"]
 RELEASE = [
     "pyright",
     "long",
@@ -57,14 +57,15 @@ HARNESS_TESTS = (
     "tests/integrations/test_pydantic_ai_harness_memory.py",
     "tests/integrations/test_pydantic_ai_harness_steps.py",
 )
-SHORT = ("--length", "short", NO_FRAMEWORKS)
+NO_BROWSER = "--ignore=tests/browser"
+SHORT = ("--length", "short", NO_FRAMEWORKS, NO_BROWSER)
 BEHAVIOUR = ("--length", "any", "tests/behaviour")
 
 
 @nox.session(venv_backend="none")
 def plan(session: nox.Session) -> None:
     """Say what plain nox runs, and how long it takes."""
-    session.log(f"plain nox runs {', '.join(CHANGE)}: about 11 minutes on two cores")
+    session.log(f"plain nox runs {', '.join(CHANGE)}: about 13 minutes on two cores")
     session.log(f"nox -s release runs {', '.join(RELEASE)} besides: an hour or more")
 
 
@@ -198,14 +199,14 @@ def release(session: nox.Session) -> None:
 @nox.session(default=False)
 def long(session: nox.Session) -> None:
     """The long tests: kills, cut connections, soaks; and psycopg and SQLite in memory."""
-    longest = ("--databases", "sqlite,postgresql", "--length", "long", NO_FRAMEWORKS)
+    longest = ("--databases", "sqlite,postgresql", "--length", "long", NO_FRAMEWORKS, NO_BROWSER)
     _tests(session, EXTRAS, ORACLE_DRIVER, only=longest)
     if session.posargs:
         return
     others = ("--databases", "sqlite-memory,psycopg", "--length", "any")
     # What has a synchronous face is asked through it there, by the session sync.
     _pytest(session, *others, "-m", "asyncio_only", "tests/behaviour")
-    beside = (NO_FRAMEWORKS, "--ignore=tests/behaviour")
+    beside = (NO_FRAMEWORKS, NO_BROWSER, "--ignore=tests/behaviour")
     _pytest(session, *others, "-k", "sqlite-memory or psycopg", *beside)
 
 
@@ -259,6 +260,16 @@ def wheel(session: nox.Session) -> None:
     session.install("--force-reinstall", built)
     session.chdir(dist)  # so that the checkout is not what is imported
     session.run("memalchemy", "demo", "--no-color")
+
+
+@nox.session
+def inspector(session: nox.Session) -> None:
+    """The inspector's pages in Debian's Chromium: every view, attacks, keyboard, accessibility."""
+    # MEMALCHEMY_PICTURES names a directory for screenshots, of which docs/images has some.
+    browser = ("playwright==1.65.2", "axe-playwright-python==0.1.8")
+    _tests(
+        session, ".[server,langgraph]", *browser, only=("--databases", "sqlite", "tests/browser")
+    )
 
 
 @nox.session

@@ -31,8 +31,9 @@ async def inspect(
 ) -> None:
     """Show the database in the browser.
 
-    Shows threads, steps, states, items and memories until Ctrl-C or SIGTERM. Reads the database and writes nothing. The printed address holds a token: whoever has it reads
-    everything of the tenant, until the command ends. Needs the extra `server`.
+    Shows threads, steps, states, items and memories until Ctrl-C or SIGTERM. Reads the database and
+    writes nothing. The printed address holds a token: whoever has it reads everything of the
+    tenant, until the command ends. Needs the extra `server`.
     """
     from memalchemy.http import serve_inspector
 

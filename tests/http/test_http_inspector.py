@@ -761,7 +761,8 @@ async def test_the_command_serves_the_page_and_ends_at_a_signal(tmp_path: Path) 
     )
     assert process.stdout is not None
     try:
-        address = json.loads(await asyncio.wait_for(process.stdout.readline(), 60))["url"]
+        document = await asyncio.wait_for(process.stdout.readuntil(b"}"), 60)
+        address = json.loads(document)["url"]
         page, _, token = address.partition("#token=")
         async with httpx.AsyncClient(base_url=page) as client:
             assert (await client.get("")).headers["content-type"].startswith("text/html")

@@ -90,7 +90,7 @@ class HTTPCheckpointer(Generic[State]):
         """Ask the server for its capabilities, and return them.
 
         Raises:
-            DatabaseUnreachable, AuthenticationFailed.
+            DatabaseUnreachable, AuthenticationFailed: the server did not answer, or refused.
         """
 
     def copy_thread(self, source_thread_id: str, dest_thread_id: str) -> bool:

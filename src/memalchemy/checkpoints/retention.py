@@ -62,8 +62,9 @@ class RetentionRun:
         """Remove what the rules do not keep, or only count it; return the number."""
         if not dry_run:
             self.db.check_writable()
-        self.event, self.report_progress = event, progress or (lambda _: None)
-        self.now = Progress(0, 0)
+        self.event: Event = event
+        self.report_progress: ProgressCallback = progress or (lambda _: None)
+        self.now: Progress = Progress(0, 0)
         if progress is not None:
             rows = await self._query(
                 bulk_delete.count_logs(self.db.dialect, which=self.which, scope=self.scope),

@@ -80,7 +80,7 @@ def _usage_errors(*, as_json: bool) -> Iterator[None]:
         raise SystemExit(exit_codes.USAGE) from None
 
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="memalchemy",
     cls=Program,
     no_args_is_help=True,
@@ -120,7 +120,7 @@ _VERSION = Parameter(
 set_parameters(_read_common_options, [*CommonOptions.parameters(), _VERSION])
 app.callback()(_read_common_options)
 
-for command in (
+for _command in (
     demo.demo,
     schema.upgrade,
     schema.downgrade,
@@ -149,7 +149,7 @@ for command in (
     keys.rotate_keys,
     serve.serve,
 ):
-    command.add_to(app)
+    _command.add_to(app)
 
 add_group(app, "store", "Read and write items of the store.", store.COMMANDS)
 add_group(app, "log", "Read logs of entries, such as conversations.", log.COMMANDS)

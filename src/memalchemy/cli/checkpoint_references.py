@@ -162,12 +162,13 @@ async def _find_ancestor(
         async for older in checkpointer.history(thread, limit=size, before=at):
             parents[older.checkpoint_id] = older.parent_id
         while done < steps and at in parents:
-            if parents[at] is None:
+            parent = parents[at]
+            if parent is None:
                 raise NotFound(
                     f"there is no checkpoint {reference!r} in thread {thread!r}: {at}, "
                     f"{done} steps back, has no parent"
                 )
-            at, done = parents[at], done + 1
+            at, done = parent, done + 1
 
 
 def _missing(thread: str, reference: str) -> NotFound:

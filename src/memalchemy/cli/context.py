@@ -6,12 +6,13 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from memalchemy.cli.options import KEYS_VARIABLE, URL_VARIABLE, CommonOptions
 from memalchemy.cli.parsers import read_text_file
 from memalchemy.cli.terminal import Terminal
 from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.contracts import MigrateMode
 from memalchemy.errors import DatabaseUnreachable, UnknownURL
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ class Context:
     def __init__(self, options: CommonOptions) -> None:
         self.options = options
         data_format = options.data_format
-        self.as_data = data_format is not None
+        self.as_data: bool = data_format is not None
         """Stdout takes documents for programs, in the place of text for people."""
-        self.terminal = Terminal(
+        self.terminal: Terminal = Terminal(
             data_format=data_format,
             table_style=options.table_style,
             no_color=options.no_color,
@@ -56,7 +57,7 @@ class Context:
     def database(
         self,
         *,
-        migrate: Literal["auto", "check", "off"] = "check",
+        migrate: MigrateMode = "check",
         create: bool = False,
         offline: bool = False,
     ) -> Database:

@@ -16,10 +16,11 @@ from dataclasses import asdict, is_dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from memalchemy.contracts import Packed
+from memalchemy.contracts import Packed, plain_number
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -110,8 +111,11 @@ def to_json_types(value: Any) -> Any:
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, (datetime, date)):
         return value.isoformat()
-    if isinstance(value, (UUID, Decimal)):
+    if isinstance(value, (UUID, Decimal, PurePath)):
         return str(value)
+    if type(value).__module__ == "numpy":
+        number = plain_number(value)
+        return str(value) if number is value else to_json_types(number)
     if isinstance(value, Packed):
         return _unpack(value)
     if is_dataclass(value) and not isinstance(value, type):

@@ -30,7 +30,8 @@ class Extension:
     __slots__ = ("code", "data")
 
     def __init__(self, code: int, data: bytes) -> None:
-        self.code, self.data = code, data
+        self.code: int = code
+        self.data: bytes = data
 
 
 def plain_tree(value: Packed) -> Any:

@@ -407,6 +407,8 @@ def _tagged_texts(tree: Any) -> Iterator[str]:
         yield from _texts(tree)
     elif len(tree) == 1 and next(iter(tree))[:1] == "~":
         ((tag, content),) = tree.items()
+        if tag in ("~h", "~m"):  # the name of a class, and a path or a number's bytes
+            content = content[1]
         yield from _tagged_texts(content.decode("utf-8", "replace") if tag == "~x" else content)
     else:
         for item in tree.values():

@@ -65,7 +65,7 @@ class MemalchemyStore(SyncAdapter, Store):
     ) -> None:
         # Store.__init__ is left out: it opens a SQLite file of its own.
         super().__init__(":memory:" if db == "" else db, namespace=namespace)
-        self.kv = KeyValue(self.db, namespace=self.namespace, index_text=index_text)
+        self.kv: KeyValue = KeyValue(self.db, namespace=self.namespace, index_text=index_text)
         """The keys and values, with asynchronous methods."""
         self._index_text = index_text
         self._is_closed = False

@@ -299,8 +299,9 @@ class ItemDecoder:
     """
 
     def __init__(self, keyring: Keyring, wanted: Filter | None) -> None:
-        self.keyring, self.wanted = keyring, wanted
-        self.size = 0
+        self.keyring: Keyring = keyring
+        self.wanted: Filter | None = wanted
+        self.size: int = 0
 
     async def decode(self, rows: Sequence[Any]) -> AsyncGenerator[RowsWithItems]:
         """Yield the items of *rows*, in their order, in batches."""

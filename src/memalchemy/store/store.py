@@ -16,9 +16,11 @@ from typing import Any, TypeVar
 from memalchemy.codec.values import frozen, is_heavy, pointer_of
 from memalchemy.contracts import (
     UNSET,
+    ItemOrder,
     NewItem,
     SearchHit,
     SearchHits,
+    SearchMode,
     SearchPlan,
     Seconds,
     SemanticSearchResult,
@@ -871,7 +873,7 @@ class Store:
         filter: Mapping[str, Any] | None = None,
         limit: int = 100,
         after: StoreItem | None = None,
-        order: str = "newest",
+        order: ItemOrder = "newest",
         connection: HostConnection | None = None,
     ) -> list[StoreItem]:
         """Return items of the namespace, with *prefix* also of those below it, at most *limit*.
@@ -924,7 +926,7 @@ class Store:
         *,
         prefix: bool = False,
         filter: Mapping[str, Any] | None = None,
-        order: str = "newest",
+        order: ItemOrder = "newest",
         page_size: int = ITEM_PAGE,
         connection: HostConnection | None = None,
     ) -> AsyncGenerator[StoreItem]:
@@ -1005,7 +1007,7 @@ class Store:
         limit: int = 10,
         *,
         prefix: bool = False,
-        mode: str = "text",
+        mode: SearchMode = "text",
         filter: Mapping[str, Any] | None = None,
         offset: int = 0,
         threshold: float | None = None,
@@ -1094,7 +1096,7 @@ class Store:
         limit: int = 10,
         *,
         prefix: bool = False,
-        mode: str = "text",
+        mode: SearchMode = "text",
         filter: Mapping[str, Any] | None = None,
         threshold: float | None = None,
         embedding: Any | None = None,

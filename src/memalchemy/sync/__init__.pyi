@@ -4,39 +4,52 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager
 from datetime import datetime
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import Any, Generic, Self, Unpack, overload
 
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from memalchemy.checkpoints.checkpointer import CheckpointerOptions
 from memalchemy.checkpoints.retention import ProgressCallback
 from memalchemy.codec.encryption import Keyring
-from memalchemy.collections.key_value import KeyValueEntry
+from memalchemy.collections.key_value import AgentMemory, KeyValueEntry
 from memalchemy.collections.vector_store import MemoryResult
 from memalchemy.context.manager import ConversationManager
 from memalchemy.contracts import (
     CheckpointerCapabilities,
+    CheckpointHit,
     CheckpointInfo,
+    CheckpointMatch,
+    CheckpointOrder,
+    CheckpointRecord,
+    CheckpointWithData,
     Diff,
+    Durability,
     Entry,
     EntryHit,
+    ExportRecord,
+    Health,
+    ItemOrder,
     LogInfo,
     LogReading,
+    MigrateMode,
     PendingWrite,
     Progress,
-    Retention,
     SearchHits,
+    SearchMode,
     Seconds,
     SemanticSearchResult,
     Snapshot,
+    State,
+    StorageStats,
     StoreCapabilities,
     StoreItem,
     Unset,
 )
 from memalchemy.conversations.conversation_store import Ids, Messages
 from memalchemy.conversations.tool_exchange import ToolExchange
-from memalchemy.database.database import T
+from memalchemy.database.database import T, U
 from memalchemy.database.executors.batching import BatchedRow
 from memalchemy.database.intent import Intent
 from memalchemy.database.program_runner import Decode
@@ -146,9 +159,9 @@ class Database:
         read_url: str | URL | AsyncEngine | None = None,
         tenant: str = "default",
         schema: str | None = None,
-        migrate: Literal["auto", "check", "off"] = "auto",
+        migrate: MigrateMode = "auto",
         pgbouncer: bool = False,
-        durability: Literal["full", "normal"] = "full",
+        durability: Durability = "full",
         connect_timeout: float | None = None,
         statement_timeout: float | None = None,
         keys: str | bytes | Iterable[str | bytes] | None = None,
@@ -233,7 +246,7 @@ class Database:
     def forget_known_keys(self) -> None:
         """Read the registered keys of a tenant again at the next write."""
 
-    def health(self) -> dict[str, Any]:
+    def health(self) -> Health:
         """Return reachability, server version, schema revision and pool use; raise if unreachable.
 
         With a replica, its own are under ``replica``, with ``usable`` and ``error``: a replica that
@@ -285,16 +298,16 @@ class Database:
         that code can be the same where there is no replica.
         """
 
+    @overload
     def run(
         self,
-        program: Callable[[], Program[Any]],
+        program: Callable[[], Program[T]],
         intent: Intent,
         *,
         connection: HostConnection | None = None,
         event: Event | None = None,
-        decode: Decode[Any, Any] | None = None,
-        batch: Callable[[], BatchedRow[Any]] | None = None,
-    ) -> Any:
+        batch: Callable[[], BatchedRow[T]] | None = None,
+    ) -> T:
         """Run *program* as its *intent* says; the one door through which programs run.
 
         A write is one transaction, or part of the host's. It is repeated while that is safe: until
@@ -314,6 +327,16 @@ class Database:
             KeyMissing: it may write payloads, and the tenant is encrypted with other keys.
         """
 
+    @overload
+    def run(
+        self,
+        program: Callable[[], Program[T]],
+        intent: Intent,
+        *,
+        connection: HostConnection | None = None,
+        event: Event | None = None,
+        decode: Decode[T, U],
+    ) -> U: ...
     def run_sync(self, job: Callable[[Connection], T]) -> T:
         """Run a function of a synchronous `Connection` in one transaction, without a schema check.
 
@@ -338,7 +361,7 @@ class Database:
         rolls back on an exception. On SQLite other writers of this process wait meanwhile.
         """
 
-class Checkpointer:
+class Checkpointer(Generic[State]):
     """Store every state that an agent saves, with history, branches, search and retention.
 
     A thread's checkpoints are ordered by the position they were saved at, never by a clock. Each
@@ -351,7 +374,7 @@ class Checkpointer:
     Args:
         db: the database.
         namespace: keeps several uses of one thread id apart; deleting a thread deletes them all.
-        state_type: the class of what `load` returns: a pydantic model, or a class with
+        state_type: the class of what `load` returns: a pydantic model, a dataclass, or a class with
             ``from_checkpoint``; without it, `load` returns the stored mapping.
         index_text: let `search` find the text that each step adds; in an encrypted database only if
             it may hold readable words. Names of top-level keys restrict it to these.
@@ -375,18 +398,21 @@ class Checkpointer:
     db: Database
     deletes_single_checkpoints: bool
     namespace: tuple[str, ...]
+    @overload
+    def __init__(
+        self: Checkpointer[dict[str, Any]],
+        db: Database,
+        *,
+        state_type: None = None,
+        **options: Unpack[CheckpointerOptions],
+    ) -> None: ...
+    @overload
     def __init__(
         self,
         db: Database,
         *,
-        namespace: Iterable[str] = (),
-        state_type: Any | None = None,
-        index_text: bool | Iterable[str] = True,
-        retention: Retention | None = None,
-        ttl: Seconds | None = None,
-        max_chain_depth: int = 1024,
-        compression_level: int = 3,
-        radix: int = 4,
+        state_type: type[State] | Callable[[dict[str, Any]], State],
+        **options: Unpack[CheckpointerOptions],
     ) -> None: ...
     def cached_values(
         self,
@@ -503,7 +529,7 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         all_namespaces: bool = True,
         connection: HostConnection | None = None,
-    ) -> LazyIterator[dict[str, Any]]:
+    ) -> LazyIterator[ExportRecord]:
         """Yield every checkpoint and entry that `forget` would erase, as a JSON object.
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
@@ -602,7 +628,7 @@ class Checkpointer:
         checkpoint_id: str | None = None,
         *,
         connection: HostConnection | None = None,
-    ) -> dict[str, Any] | None:
+    ) -> CheckpointRecord | None:
         """Return a checkpoint without its state, the newest without an id; ``None`` without one.
 
         The keys are the fields of `CheckpointInfo`.
@@ -613,7 +639,7 @@ class Checkpointer:
         thread_id: str,
         *,
         connection: HostConnection | None = None,
-    ) -> dict[str, Any]:
+    ) -> StorageStats:
         """Return the number and sizes of a thread's checkpoints.
 
         The keys are ``total_checkpoints``; ``total_size``, the bytes of every state whole;
@@ -638,7 +664,7 @@ class Checkpointer:
         limit: int | None = None,
         before: str | None = None,
         below: bool = False,
-        order: Literal["position", "id"] = "position",
+        order: CheckpointOrder = "position",
         connection: HostConnection | None = None,
     ) -> LazyIterator[CheckpointInfo]:
         """Yield the thread's checkpoints, newest first; with *before*, only those older than it.
@@ -700,7 +726,7 @@ class Checkpointer:
         limit: int = 100,
         *,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointRecord]:
         """Return the newest checkpoints of all threads, newest first, as `get_metadata`."""
 
     def load(
@@ -709,7 +735,7 @@ class Checkpointer:
         checkpoint_id: str | None = None,
         *,
         connection: HostConnection | None = None,
-    ) -> Any:
+    ) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
         One round trip. Every call builds new objects. It reads its own writes: not from a replica,
@@ -798,7 +824,7 @@ class Checkpointer:
         *,
         data: bool = False,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointMatch]:
         """Return checkpoints whose metadata has *value* under *key*, newest first.
 
         Each is as `get_metadata` gives it.
@@ -835,8 +861,8 @@ class Checkpointer:
         """Save *state* as the newest checkpoint of the thread; return its id.
 
         Args:
-            state: a mapping, a pydantic model, or an object with ``to_checkpoint()``; see
-                `memalchemy.codec.values` for the values it may hold.
+            state: a mapping, a pydantic model, an object with ``to_checkpoint()``, or a dataclass
+                that is the ``state_type``; `memalchemy.codec.values` lists what it may hold.
             thread_id: any text of up to 255 characters.
             checkpoint_id: made up if not given. One that exists is replaced and becomes the
                 newest; what was built on its old state still loads.
@@ -876,7 +902,7 @@ class Checkpointer:
         below: bool = False,
         data: bool = False,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointHit]:
         """Return checkpoints whose step added words of *query*, best first.
 
         Each is as `get_metadata` gives it, with ``score`` (0 to 1: of the best, the share of the
@@ -900,7 +926,7 @@ class Checkpointer:
         *,
         among: int | None = 1000,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointWithData]:
         """Return threads whose newest state has *value* under *path*, most recently saved first.
 
         Each is as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it
@@ -937,7 +963,7 @@ class Checkpointer:
         thread_id: str,
         checkpoint_id: str | None = None,
         *,
-        newest_by: str = "position",
+        newest_by: CheckpointOrder = "position",
         connection: HostConnection | None = None,
     ) -> Snapshot | None:
         """Return a checkpoint with its state and pending writes; ``None`` if it does not exist.
@@ -1554,7 +1580,7 @@ class KeyValue:
         session_key: str = "default",
         *,
         connection: HostConnection | None = None,
-    ) -> dict[str, Any] | None:
+    ) -> AgentMemory | None:
         """Return ``turns``, ``summary`` and ``updated_at`` of a session's memory, or ``None``."""
 
     def to_text(
@@ -1835,7 +1861,7 @@ class NoopMemoryManager:
     def save(self, memories: list[Memory]) -> None:
         """Do nothing."""
 
-class RetainedCheckpointer:
+class RetainedCheckpointer(Generic[State]):
     """`Checkpointer` that removes old messages from the states that it saves.
 
     States have their messages under ``messages``; others are saved as they are. Each message gets
@@ -1858,6 +1884,18 @@ class RetainedCheckpointer:
     db: Database
     deletes_single_checkpoints: bool
     namespace: tuple[str, ...]
+    @overload
+    def __init__(
+        self: RetainedCheckpointer[dict[str, Any]],
+        db: Database,
+        max_age: Seconds | None = None,
+        *,
+        keep_messages: int | None = None,
+        clock: Callable[[], datetime] | None = None,
+        state_type: None = None,
+        **settings: Unpack[CheckpointerOptions],
+    ) -> None: ...
+    @overload
     def __init__(
         self,
         db: Database,
@@ -1865,7 +1903,8 @@ class RetainedCheckpointer:
         *,
         keep_messages: int | None = None,
         clock: Callable[[], datetime] | None = None,
-        **settings: Any,
+        state_type: type[State] | Callable[[dict[str, Any]], State],
+        **settings: Unpack[CheckpointerOptions],
     ) -> None: ...
     def cached_values(
         self,
@@ -1982,7 +2021,7 @@ class RetainedCheckpointer:
         metadata: Mapping[str, Any] | None = None,
         all_namespaces: bool = True,
         connection: HostConnection | None = None,
-    ) -> LazyIterator[dict[str, Any]]:
+    ) -> LazyIterator[ExportRecord]:
         """Yield every checkpoint and entry that `forget` would erase, as a JSON object.
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
@@ -2081,7 +2120,7 @@ class RetainedCheckpointer:
         checkpoint_id: str | None = None,
         *,
         connection: HostConnection | None = None,
-    ) -> dict[str, Any] | None:
+    ) -> CheckpointRecord | None:
         """Return a checkpoint without its state, the newest without an id; ``None`` without one.
 
         The keys are the fields of `CheckpointInfo`.
@@ -2092,7 +2131,7 @@ class RetainedCheckpointer:
         thread_id: str,
         *,
         connection: HostConnection | None = None,
-    ) -> dict[str, Any]:
+    ) -> StorageStats:
         """Return the number and sizes of a thread's checkpoints.
 
         The keys are ``total_checkpoints``; ``total_size``, the bytes of every state whole;
@@ -2117,7 +2156,7 @@ class RetainedCheckpointer:
         limit: int | None = None,
         before: str | None = None,
         below: bool = False,
-        order: Literal["position", "id"] = "position",
+        order: CheckpointOrder = "position",
         connection: HostConnection | None = None,
     ) -> LazyIterator[CheckpointInfo]:
         """Yield the thread's checkpoints, newest first; with *before*, only those older than it.
@@ -2179,7 +2218,7 @@ class RetainedCheckpointer:
         limit: int = 100,
         *,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointRecord]:
         """Return the newest checkpoints of all threads, newest first, as `get_metadata`."""
 
     def load(
@@ -2188,7 +2227,7 @@ class RetainedCheckpointer:
         checkpoint_id: str | None = None,
         *,
         connection: HostConnection | None = None,
-    ) -> Any:
+    ) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
         One round trip. Every call builds new objects. It reads its own writes: not from a replica,
@@ -2298,7 +2337,7 @@ class RetainedCheckpointer:
         *,
         data: bool = False,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointMatch]:
         """Return checkpoints whose metadata has *value* under *key*, newest first.
 
         Each is as `get_metadata` gives it.
@@ -2335,8 +2374,8 @@ class RetainedCheckpointer:
         """Save *state* as the newest checkpoint of the thread; return its id.
 
         Args:
-            state: a mapping, a pydantic model, or an object with ``to_checkpoint()``; see
-                `memalchemy.codec.values` for the values it may hold.
+            state: a mapping, a pydantic model, an object with ``to_checkpoint()``, or a dataclass
+                that is the ``state_type``; `memalchemy.codec.values` lists what it may hold.
             thread_id: any text of up to 255 characters.
             checkpoint_id: made up if not given. One that exists is replaced and becomes the
                 newest; what was built on its old state still loads.
@@ -2376,7 +2415,7 @@ class RetainedCheckpointer:
         below: bool = False,
         data: bool = False,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointHit]:
         """Return checkpoints whose step added words of *query*, best first.
 
         Each is as `get_metadata` gives it, with ``score`` (0 to 1: of the best, the share of the
@@ -2400,7 +2439,7 @@ class RetainedCheckpointer:
         *,
         among: int | None = 1000,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointWithData]:
         """Return threads whose newest state has *value* under *path*, most recently saved first.
 
         Each is as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it
@@ -2437,7 +2476,7 @@ class RetainedCheckpointer:
         thread_id: str,
         checkpoint_id: str | None = None,
         *,
-        newest_by: str = "position",
+        newest_by: CheckpointOrder = "position",
         connection: HostConnection | None = None,
     ) -> Snapshot | None:
         """Return a checkpoint with its state and pending writes; ``None`` if it does not exist.
@@ -2750,7 +2789,7 @@ class Store:
         *,
         prefix: bool = False,
         filter: Mapping[str, Any] | None = None,
-        order: str = "newest",
+        order: ItemOrder = "newest",
         page_size: int = 500,
         connection: HostConnection | None = None,
     ) -> LazyIterator[StoreItem]:
@@ -2783,7 +2822,7 @@ class Store:
         filter: Mapping[str, Any] | None = None,
         limit: int = 100,
         after: StoreItem | None = None,
-        order: str = "newest",
+        order: ItemOrder = "newest",
         connection: HostConnection | None = None,
     ) -> list[StoreItem]:
         """Return items of the namespace, with *prefix* also of those below it, at most *limit*.
@@ -2948,7 +2987,7 @@ class Store:
         limit: int = 10,
         *,
         prefix: bool = False,
-        mode: str = "text",
+        mode: SearchMode = "text",
         filter: Mapping[str, Any] | None = None,
         offset: int = 0,
         threshold: float | None = None,
@@ -3022,7 +3061,7 @@ class Store:
         limit: int = 10,
         *,
         prefix: bool = False,
-        mode: str = "text",
+        mode: SearchMode = "text",
         filter: Mapping[str, Any] | None = None,
         threshold: float | None = None,
         embedding: Any | None = None,

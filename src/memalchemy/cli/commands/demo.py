@@ -60,8 +60,8 @@ class Demo:
         self.keep = keep
         self.temporary = temporary
         """The database is a file of the demo's own."""
-        self.thread = "invoices" if temporary else f"memalchemy-demo-{uuid.uuid4().hex[:8]}"
-        self.json_bytes = 0
+        self.thread: str = "invoices" if temporary else f"memalchemy-demo-{uuid.uuid4().hex[:8]}"
+        self.json_bytes: int = 0
         """Size of all saved states as JSON, added up."""
 
     async def run(self) -> int:
@@ -184,6 +184,7 @@ class Demo:
         """Load an earlier checkpoint."""
         self.heading(f"An earlier checkpoint, {EARLIER}")
         state = await checkpointer.load(self.thread, EARLIER)
+        assert state is not None
         last = state["messages"][-1]
         self.print(f"{len(state['messages'])} messages; the last one, from the {last['role']}:")
         self.print(f"  {shorten(last['content'], 90)}")
@@ -192,6 +193,7 @@ class Demo:
         """Save a state that continues the earlier checkpoint."""
         self.heading(f"A branch from {EARLIER}")
         state = await checkpointer.load(self.thread, EARLIER)
+        assert state is not None
         state["messages"].append(
             {"role": "user", "content": "Move the recalculation back to every hour instead."}
         )

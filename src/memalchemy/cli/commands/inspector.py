@@ -31,8 +31,9 @@ async def inspect(
 ) -> None:
     """Show the database in the browser.
 
-    Shows threads, steps, states, items and memories until Ctrl-C or SIGTERM. Reads the database and writes nothing. The printed address holds a token: whoever has it reads
-    everything of the tenant, until the command ends. Needs the extra `server`.
+    Shows threads, steps, states, items and memories until Ctrl-C or SIGTERM, and writes nothing.
+    The printed address holds a token: whoever has it reads everything of the tenant, until the
+    command ends. Needs the extra `server`.
     """
     from memalchemy.http import serve_inspector
 
@@ -42,8 +43,8 @@ async def inspect(
         ctx = ctx.with_options(db=url)
 
     def started(address: str) -> None:
-        if ctx.as_json:
-            ctx.terminal.print_json({"url": address})
+        if ctx.as_data:
+            ctx.terminal.print_data({"url": address})
         else:
             ctx.terminal.print(f"looking at {ctx.display_url}; Ctrl-C ends it")
             ctx.terminal.print(address)

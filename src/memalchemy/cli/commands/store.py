@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -38,7 +38,7 @@ from memalchemy.cli.parsers import (
 )
 from memalchemy.cli.tables import Column, Excerpt
 from memalchemy.cli.usage import UsageError, usage_errors
-from memalchemy.contracts import UNSET
+from memalchemy.contracts import UNSET, SearchMode
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ async def search(
         vector = parse_json(read_text_argument(embedding), "--embedding")
         if not isinstance(vector, list):
             raise UsageError("--embedding must be a list of numbers, such as [0.1, 0.2]")
-    mode = "text" if vector is None else "vector" if query is None else "hybrid"
+    mode: SearchMode = "text" if vector is None else "vector" if query is None else "hybrid"
     async with ctx.database() as db:
         with usage_errors():
             hits = await Store(db, model=model, metric=metric.value).search(
@@ -464,7 +464,7 @@ async def export(
         total = await store.count(parts, prefix=below)
         with ctx.terminal.progress("exporting", total) as progress:
 
-            async def records() -> AsyncIterator[dict[str, Any]]:
+            async def records() -> AsyncIterator[Mapping[str, Any]]:
                 async for record in export_items(store, parts, prefix=below, vectors=vectors):
                     yield record
                     progress.advance()

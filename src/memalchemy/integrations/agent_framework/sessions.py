@@ -53,7 +53,7 @@ class MemalchemySessionStore(Adapter, _SessionStore):
         ttl: Seconds | None = None,
     ) -> None:
         super().__init__(db, namespace=(*check_namespace(namespace), "sessions"))
-        self.checkpointer = Checkpointer(
+        self.checkpointer: Checkpointer = Checkpointer(
             self.db,
             namespace=self.namespace,
             retention=Retention(keep_last=1, apply_every=16),

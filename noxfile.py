@@ -57,6 +57,8 @@ HARNESS_TESTS = (
     "tests/integrations/test_pydantic_ai_harness_memory.py",
     "tests/integrations/test_pydantic_ai_harness_steps.py",
 )
+# The sessions whose tests make docs/integrations/matrix.md.
+MATRIX = ("frameworks", "crewai", "pydantic-ai-harness")
 NO_BROWSER = "--ignore=tests/browser"
 SHORT = ("--length", "short", NO_FRAMEWORKS, NO_BROWSER)
 BEHAVIOUR = ("--length", "any", "tests/behaviour")
@@ -163,6 +165,7 @@ def frameworks(session: nox.Session) -> None:
         ORACLE_DRIVER,
         only=(
             "tests/integrations",
+            *_recorded("frameworks"),
             "--ignore=tests/integrations/crewai",
             "--ignore-glob=tests/integrations/test_pydantic_ai_harness_*.py",
         ),
@@ -174,7 +177,7 @@ def crewai(session: nox.Session) -> None:
     """The adapters under CrewAI, whose requirements exclude those of other frameworks."""
     session.install(*nox.project.dependency_groups(nox.project.load_toml(), "crewai"))
     session.install("mypy==2.4.1")
-    _tests(session, EXTRAS, only=CREWAI_TESTS)
+    _tests(session, EXTRAS, only=(*CREWAI_TESTS, *_recorded("crewai")))
     if not session.posargs:
         session.run("mypy", "-p", "memalchemy.integrations.crewai")
 
@@ -184,9 +187,15 @@ def pydantic_ai_harness(session: nox.Session) -> None:
     """The adapters under the Pydantic AI harness, which requires a release of its own of slim."""
     group = nox.project.dependency_groups(nox.project.load_toml(), "pydantic-ai-harness")
     session.install(*group, "mypy==2.4.1")
-    _tests(session, EXTRAS, only=HARNESS_TESTS)
+    _tests(session, EXTRAS, only=(*HARNESS_TESTS, *_recorded("pydantic-ai-harness")))
     if not session.posargs:
         session.run("mypy", "-p", "memalchemy.integrations.pydantic_ai_harness")
+
+
+@nox.session(venv_backend="none", default=False)
+def matrix(session: nox.Session) -> None:
+    """The page of what runs on what, from the last runs of the three sessions above."""
+    session.run("python", "tests/matrix.py", *(_recorded(name)[1] for name in MATRIX))
 
 
 @nox.session(venv_backend="none", default=False)
@@ -327,12 +336,18 @@ def _benchmark(session: nox.Session, *options: str) -> None:
     session.run("python", "-m", "benchmarks", *options, *session.posargs)
 
 
+def _recorded(name: str) -> tuple[str, str]:
+    return "--matrix", f"build/matrix/{name}.json"
+
+
 def _tests(session: nox.Session, *packages: str, only: tuple[str, ...] = ()) -> None:
     session.install(*packages)
     session.install(*nox.project.dependency_groups(nox.project.load_toml(), "test"))
     if session.posargs:
         # Arguments of yours name the tests; the session still says on what they run.
-        options = [word for word in only if not word.startswith("tests/")]
+        # A part of the tests is no record of them all.
+        left_out = ("tests/", "build/", "--matrix")
+        options = [word for word in only if not word.startswith(left_out)]
         _pytest(session, *options, "--length", "any", *session.posargs, workers=0)
     else:
         _pytest(session, *only)

@@ -8,7 +8,9 @@ A search by words has no target: theirs finds memories with all words of a query
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
+import shutil
 import tempfile
 import time
 import uuid
@@ -25,7 +27,9 @@ from benchmarks.servers import total_size
 from benchmarks.workload import Message
 
 os.environ["MEM0_TELEMETRY"] = "False"
-os.environ.setdefault("MEM0_DIR", tempfile.mkdtemp(prefix="mem0-"))
+if "MEM0_DIR" not in os.environ:
+    os.environ["MEM0_DIR"] = tempfile.mkdtemp(prefix="mem0-")
+    atexit.register(shutil.rmtree, os.environ["MEM0_DIR"], ignore_errors=True)
 
 from mem0.vector_stores.pgvector import PGVector
 

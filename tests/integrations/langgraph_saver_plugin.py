@@ -20,20 +20,24 @@ import langgraph.checkpoint.postgres.aio
 import langgraph.checkpoint.sqlite
 import langgraph.checkpoint.sqlite.aio
 import pytest
-from langgraph_saver_selection import LEFT_OUT, NOT_RUN, SAME
+from langgraph_saver_selection import LEFT_OUT, NOT_RUN, SAME, WHY_SAME
+from sqlalchemy import NullPool
+from suite_report import leave_out
 
 from memalchemy import Database
 from memalchemy.integrations.langgraph import MemalchemySaver
 
-SERVER = os.environ.get("LANGGRAPH_SUITE_URL", "")
+URL = os.environ.get("LANGGRAPH_SUITE_URL")
+# Each test has an event loop of its own, and none of them closes the connections.
+SERVER = Database(URL or "sqlite://", **({"poolclass": NullPool} if URL else {}))
 
 
 def _database(given: Any) -> str | Database:
     """The database that a connection string means, or a connection of psycopg's."""
     if not isinstance(given, str):
-        return Database(SERVER, tenant=given.info.dbname)
+        return SERVER.for_tenant(given.info.dbname)
     if given.startswith("postgres"):
-        return Database(SERVER, tenant=given.rsplit("/", 1)[1].split("?")[0])
+        return SERVER.for_tenant(given.rsplit("/", 1)[1].split("?")[0])
     return "sqlite://" if given == ":memory:" else f"sqlite:///{given}"
 
 
@@ -106,13 +110,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     package = folder.removeprefix("langgraph_checkpoint_")
     if prune := sys.modules.get("tests.test_prune"):
         prune._rows = rows  # type: ignore[attr-defined]
-    left = []
-    for item in items:
+
+    def names_of(item: pytest.Item) -> list[str]:
         test = item.name.split("[")[0]
-        names = [f"{package}/{test}", f"{package}/{item.path.name}/{test}"]
-        if reasons := [LEFT_OUT[name] for name in names if name in LEFT_OUT]:
+        return [f"{package}/{test}", f"{package}/{item.path.name}/{test}"]
+
+    def reason_of(item: pytest.Item) -> str | None:
+        if SAME & {*re.split("[^a-z_]+", item.name.partition("[")[2])}:
+            return WHY_SAME
+        return next((NOT_RUN[name] for name in names_of(item) if name in NOT_RUN), None)
+
+    for item in items:
+        if reasons := [LEFT_OUT[name] for name in names_of(item) if name in LEFT_OUT]:
             item.add_marker(pytest.mark.xfail(reason=reasons[0], strict=True))
-        parameters = {*re.split("[^a-z_]+", item.name.partition("[")[2])}
-        if not {*names} & {*NOT_RUN} and not SAME & parameters:
-            left.append(item)
-    items[:] = left
+    leave_out(items, reason_of)

@@ -9,7 +9,11 @@ SAME = {"pipe", "pool", "aio_pipe", "aio_pool", "shallow"}
 """Parameters of tests: psycopg's pipelines and pools, which are one thing here, and the deprecated
 savers that keep the latest checkpoint alone.
 """
+WHY_SAME = (
+    "the same test with a pipeline or pool of psycopg, or with LangGraph's deprecated shallow saver"
+)
 
+_DELTAS = "such a thread is pruned here, and keeps what the channel is rebuilt from"
 _RAW_SQL = "reads or alters LangGraph's own tables"
 _OLD_TABLES = "of a column that LangGraph's own table once lacked"
 _HOOKED = (
@@ -50,9 +54,8 @@ LEFT_OUT = {
     "postgres/test_sync_walk_reads_nothing_newer_than_the_target": _OF_THEIRS,
     "postgres/test_inline_primitive_seed_is_found": "its end wants a stored None taken for no "
     "value, because their JSON cannot tell the two apart; here it is a value, as in memory",
-    "postgres/test_keep_latest_refuses_a_batch_with_a_delta_channel_thread": "such a thread is "
-    "pruned here, and keeps what the channel is rebuilt from",
-    "postgres/test_keep_latest_refuses_a_thread_that_turns_delta_after_the_batch_check": "as above",
+    "postgres/test_keep_latest_refuses_a_batch_with_a_delta_channel_thread": _DELTAS,
+    "postgres/test_keep_latest_refuses_a_thread_that_turns_delta_after_the_batch_check": _DELTAS,
     "postgres/test_async_saver_prune_runs_from_another_thread_only": "a plain method may be called "
     "in a running loop: in a notebook one always runs",
     "postgres/test_keep_latest_keeps_a_checkpoint_saved_while_it_runs": _HOOKED,

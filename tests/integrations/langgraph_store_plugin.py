@@ -23,13 +23,18 @@ import langgraph.store.sqlite
 import langgraph.store.sqlite.aio
 import pytest
 from langgraph_store_selection import LEFT_OUT, NOT_RUN
+from sqlalchemy import NullPool
+from suite_report import leave_out
 
 from memalchemy import Database
 from memalchemy.integrations.langgraph import MemalchemyStore
 
 SAME = {"pipe", "pool", "halfvec"}
 """Parameters of tests that are of psycopg, or of a type of a column."""
-SERVER = os.environ.get("LANGGRAPH_SUITE_URL", "")
+WHY_SAME = "the same test with a pipeline or pool of psycopg, or another type of a column"
+URL = os.environ.get("LANGGRAPH_SUITE_URL")
+# Each test has an event loop of its own, and none of them closes the connections.
+SERVER = Database(URL or "sqlite://", **({"poolclass": NullPool} if URL else {}))
 
 
 class NoCursor:
@@ -96,7 +101,7 @@ class Awaited(MemalchemyStore):
 
 def _database(conn_string: str) -> str | Database:
     if conn_string.startswith("postgres"):
-        return Database(SERVER, tenant=conn_string.rsplit("/", 1)[1].split("?")[0])
+        return SERVER.for_tenant(conn_string.rsplit("/", 1)[1].split("?")[0])
     return "sqlite://" if conn_string == ":memory:" else f"sqlite:///{conn_string}"
 
 
@@ -140,13 +145,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     folder = os.path.basename(os.getcwd()).rsplit("-", 1)[0]
     package = folder.removeprefix("langgraph_checkpoint").strip("_") or "memory"
-    left = []
-    for item in items:
+
+    def names_of(item: pytest.Item) -> list[str]:
         test = item.name.split("[")[0]
-        names = [f"{package}/{test}", f"{package}/{item.path.name}/{test}"]
-        if reasons := [LEFT_OUT[name] for name in names if name in LEFT_OUT]:
+        return [f"{package}/{test}", f"{package}/{item.path.name}/{test}"]
+
+    def reason_of(item: pytest.Item) -> str | None:
+        if SAME & {*re.split("[^a-z]+", item.name.partition("[")[2])}:
+            return WHY_SAME
+        return NOT_RUN.get(names_of(item)[0])
+
+    for item in items:
+        if reasons := [LEFT_OUT[name] for name in names_of(item) if name in LEFT_OUT]:
             item.add_marker(pytest.mark.xfail(reason=reasons[0], strict=True))
-        parameters = {*re.split("[^a-z]+", item.name.partition("[")[2])}
-        if names[0] not in NOT_RUN and not SAME & parameters:
-            left.append(item)
-    items[:] = left
+    leave_out(items, reason_of)

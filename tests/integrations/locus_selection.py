@@ -99,13 +99,13 @@ LEFT_OUT = {
 }
 """Tests that cannot pass, each with its reason. They run, and one that does pass is a failure."""
 
-BY_THE_CLOCK = (
+BY_THE_CLOCK = {
     "tests/unit/memory/test_memory_manager_ephemeral_background.py"
-    "::test_background_extraction_does_not_delay_the_run"
-)
-"""Not run: it gives a run a quarter of a second, whatever else the machine does. test_locus_agents
-asks the same of an extraction that waits for an event.
-"""
+    "::test_background_extraction_does_not_delay_the_run": "gives a run a quarter of a second, "
+    "whatever else the machine does; test_locus_agents.py asks the same of an extraction that "
+    "waits for an event"
+}
+"""The test that does not run."""
 
 WITHOUT_SEARCH = {
     f"{CHECKPOINTER}Init::test_capabilities",

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zlib
 from typing import Any
 
+import scratch
+
 os.environ["MEM0_TELEMETRY"] = "False"
-os.environ["MEM0_DIR"] = tempfile.mkdtemp(prefix="mem0-")
+os.environ["MEM0_DIR"] = scratch.directory("MEM0_DIR", "ma-mem0-")
 
 from mem0.configs.embeddings.base import BaseEmbedderConfig
 from mem0.embeddings.base import EmbeddingBase

@@ -6,15 +6,17 @@ framework is part of this repository.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tarfile
 import tempfile
-import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+
+from recording import Suite, record
 
 SDISTS = Path(os.environ.get("MEMALCHEMY_SDISTS") or Path(tempfile.gettempdir(), "ma-sdists"))
 HERE = Path(__file__).parent
@@ -29,36 +31,59 @@ def unpacked(package: str, version: str, place: Path) -> Path:
     archive = SDISTS / f"{name}.tar.gz"
     if not archive.exists():
         SDISTS.mkdir(parents=True, exist_ok=True)
-        download = ["download", "--quiet", "--no-deps", "--no-binary", package]
-        command = [sys.executable, "-m", "pip", *download, f"{package}=={version}"]
-        subprocess.run([*command, "--dest", str(SDISTS)], check=True, timeout=300)
+        # Another process may download it, too: it appears whole.
+        with tempfile.TemporaryDirectory(dir=SDISTS) as new:
+            download = ["download", "--quiet", "--no-deps", "--no-binary", package]
+            command = [sys.executable, "-m", "pip", *download, f"{package}=={version}"]
+            subprocess.run([*command, "--dest", new], check=True, timeout=300)
+            Path(new, archive.name).replace(archive)
     with tarfile.open(archive) as packed:
         packed.extractall(place, filter="data")
     return place / name
 
 
 def run(
-    sdist: Path, plugin: str, *given: str, environment: Mapping[str, str] = os.environ
+    sdist: Path,
+    plugin: str,
+    *given: str,
+    left_out: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] = os.environ,
 ) -> tuple[Counter[str], str]:
-    """Count the tests that passed, are expected to fail, and failed; return pytest's output, too.
+    """Run a framework's tests; return how many passed and so on, and pytest's output.
 
-    *given* are arguments of pytest; *plugin* is a module beside this one that replaces the classes.
+    The counts are of tests ``"passed"``, ``"failed"``, ``"skipped"``, ``"expected to fail"`` and
+    ``"left out"``, without those that are 0.
+
+    Args:
+        sdist: the unpacked sdist, which is the working directory.
+        plugin: a module beside this one that replaces the framework's classes.
+        given: arguments of pytest.
+        left_out: tests that do not run, each with its reason. A name is a test's id or the
+            beginning of several. One that no test has is an error, if its file is run.
+        environment: the environment variables of the run.
     """
-    report = sdist.parent / "report.xml"
-    options = ["-q", "-p", plugin, "-p", "no:cacheprovider", f"--junit-xml={report}"]
+    place = Path(tempfile.mkdtemp(dir=sdist.parent))
+    (place / "left-out.json").write_text(json.dumps({**(left_out or {})}))
+    files = ["--left-out", str(place / "left-out.json"), "--outcomes", str(place / "outcomes.json")]
+    options = ["-q", "-p", "suite_report", "-p", plugin, "-p", "no:cacheprovider", *files]
     imports = [str(HERE), *(path for path in sys.path if path)]
     given_environment = {k: v for k, v in environment.items() if k != "MEMALCHEMY_URL"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *given],
         cwd=sdist,
-        env={**given_environment, "PYTHONPATH": os.pathsep.join(imports)},
+        env={
+            **given_environment,
+            "PYTHONPATH": os.pathsep.join(imports),
+            "TMPDIR": str(place),
+            "PYTEST_DEBUG_TEMPROOT": str(place),
+        },
         capture_output=True,
         text=True,
         timeout=500,
     )
-    counts: Counter[str] = Counter()
-    for case in ET.parse(report).iter("testcase"):
-        outcome = case[0] if len(case) else None
-        kind = "passed" if outcome is None else outcome.get("type", outcome.tag)
-        counts[kind.removeprefix("pytest.")] += 1
-    return counts, done.stdout[-6000:] + done.stderr[-2000:]
+    said = done.stdout[-6000:] + done.stderr[-2000:]
+    assert (place / "outcomes.json").exists(), said
+    outcomes = json.loads((place / "outcomes.json").read_text())
+    package, _, version = sdist.name.rpartition("-")
+    record(Suite(package.replace("_", "-"), version, outcomes))
+    return Counter(kind for kind, _ in outcomes.values()), said

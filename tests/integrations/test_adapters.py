@@ -170,6 +170,26 @@ async def test_a_database_that_was_given_stays_open_and_an_own_one_is_closed(cls
 
 
 @each_adapter
+async def test_a_relative_path_is_another_file_in_another_directory(
+    cls: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = ADAPTERS[cls]
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    here, again = make("sqlite:///agent.db"), make("sqlite:///agent.db")
+    assert await written(here) == ["0"]
+    monkeypatch.chdir(tmp_path / "there")
+    there = make("sqlite:///agent.db")
+    assert await written(there) == ["0"]
+
+    assert (here.db is again.db) is cls.shares_databases  # type: ignore[attr-defined]
+    assert here.db is not there.db
+    for adapter in (here, there):
+        await adapter.aclose()
+
+
+@each_adapter
 async def test_a_coroutine_may_be_waited_for_in_any_thread(cls: type, tmp_path: Path) -> None:
     adapter = ADAPTERS[cls](tmp_path / "agent.db")
 

@@ -25,6 +25,8 @@ MODULES = (
     "tests/test_transcript_mirror.py",
 )
 PASSED = 209
+ON_TRIO = 156
+"""Left out by the plugin: memalchemy runs on asyncio, where each of these tests runs, too."""
 
 _, _SUMMARY, _, _RESUME, _, _HELPERS, _MIRROR = MODULES
 _TURNS = "counts the turns of the event loop that a store without I/O takes"
@@ -43,17 +45,21 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(sdist: Path, **environment: str) -> tuple[dict[str, int], str]:
-    left_out = [f"--deselect={name}" for name in LEFT_OUT]
-    # memalchemy runs on asyncio. Each test of the SDK runs there, and once more on trio.
-    chosen = ("-p", "anyio", "-k", "not trio", *left_out, *MODULES)
-    here = os.environ | environment
-    return suites.run(sdist, "claude_agent_sdk_plugin", *suites.AS_OURS, *chosen, environment=here)
+    chosen = ("-p", "anyio", *MODULES)
+    return suites.run(
+        sdist,
+        "claude_agent_sdk_plugin",
+        *suites.AS_OURS,
+        *chosen,
+        left_out=LEFT_OUT,
+        environment=os.environ | environment,
+    )
 
 
 def test_the_sdks_own_tests_of_session_stores_pass_on_sqlite(sdist: Path) -> None:
     counts, said = run(sdist)
 
-    assert counts == {"passed": PASSED}, said
+    assert counts == {"passed": PASSED, "left out": len(LEFT_OUT) + ON_TRIO}, said
 
 
 def test_the_sdks_own_tests_of_session_stores_pass_on_postgresql(
@@ -62,4 +68,4 @@ def test_the_sdks_own_tests_of_session_stores_pass_on_postgresql(
     with migrated_database(postgres) as name:
         counts, said = run(sdist, CLAUDE_SUITE_URL=postgres.url(name))
 
-    assert counts == {"passed": PASSED}, said
+    assert counts == {"passed": PASSED, "left out": len(LEFT_OUT) + ON_TRIO}, said

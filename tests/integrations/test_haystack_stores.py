@@ -241,7 +241,7 @@ async def test_dates_are_compared_however_they_are_written(store: MemalchemyDocu
         {"field": "embedding", "operator": "==", "value": [1.0]},
         {"field": "meta.n", "operator": "==", "value": object()},
     ],
-    ids=str,
+    ids=["words", "truth", "like", "xor", "no condition", "embedding", "object"],
 )
 async def test_what_cannot_be_compared_is_refused(
     store: MemalchemyDocumentStore, filters: dict[str, Any]

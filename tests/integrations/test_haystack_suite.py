@@ -43,6 +43,9 @@ from haystack.testing.document_store_async import (
 from memalchemy import Database
 from memalchemy.integrations.haystack import MemalchemyDocumentStore
 
+SUITE = "haystack-ai"
+"""The package of the tests that the classes below inherit."""
+
 
 class Ours:
     """The store under test, and the comparison of documents that Haystack lets a store override."""

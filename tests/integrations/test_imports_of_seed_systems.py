@@ -15,6 +15,7 @@ import lazybridge
 import pytest
 from lauren_ai import MemoryFact
 from lauren_ai._memory import SQLiteConversationStore, SQLiteUserMemoryStore, SQLiteVectorStore
+from lauren_ai._memory._sqlite import SQLiteStoreConfig
 from llm_agents_from_scratch.data_structures import Episode, Task, TaskResult
 from llm_agents_from_scratch.memory_stores.json import JSONMemoryStore
 from typer.testing import CliRunner
@@ -57,13 +58,22 @@ def _lazybridge(path: Path) -> Path:
     return path
 
 
+def lauren(path: str) -> SQLiteStoreConfig:
+    """lauren-ai's settings without its pragmas.
+
+    It runs ``PRAGMA journal_mode`` in a thread that may still hold the cursor at the next commit,
+    which then fails: "SQL statements in progress".
+    """
+    return SQLiteStoreConfig(path, pragmas=())
+
+
 async def fill(places: dict[str, str]) -> None:
     path = places["lauren-ai"]
-    talks = SQLiteConversationStore(path)
+    talks = SQLiteConversationStore(config=lauren(path))
     messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
     await talks.save("c1", {"messages": messages, "summary": "greetings"})
     await talks.save("c2", [{"role": "user", "content": "A flight"}])
-    facts = SQLiteUserMemoryStore(path)
+    facts = SQLiteUserMemoryStore(config=lauren(path))
     await facts.add(
         MemoryFact(
             memory_id="f1",
@@ -75,7 +85,7 @@ async def fill(places: dict[str, str]) -> None:
             last_seen_at=OLD + timedelta(days=1),
         )
     )
-    documents = SQLiteVectorStore(path)
+    documents = SQLiteVectorStore(config=lauren(path))
     await documents.upsert("A copper kettle", id="d1", metadata={"n": 1}, embedding=[0.5, 0.25])
     for store in (talks, facts, documents):
         await store.close()
@@ -148,7 +158,9 @@ async def test_keys_and_memories_of_lazybridge_read_as_they_did(
     assert [one.occurred_at for one in history] == [OLD]
 
 
-async def test_a_memory_that_went_on_here_is_left(filled: dict[str, str], db: Database) -> None:
+async def test_a_memory_of_lazybridge_that_went_on_here_is_left(
+    filled: dict[str, str], db: Database
+) -> None:
     await imported("lazybridge", filled["lazybridge"], db)
     MemalchemyStore(db).write_memory("planner", turns=[], summary="later", session_key="s1")
 
@@ -165,13 +177,13 @@ async def test_conversations_facts_and_documents_of_lauren_ai_read_as_they_did(
     path = filled["lauren-ai"]
     await imported("lauren-ai", path, db)
 
-    ours, theirs = MemalchemyConversationStore(db), SQLiteConversationStore(path)
+    ours, theirs = MemalchemyConversationStore(db), SQLiteConversationStore(config=lauren(path))
     for name in ("c1", "c2"):
         assert await ours.load(name) == await theirs.load(name)
     assert {entry.occurred_at for entry in await ours.native.log.range("c1")} == {OLD}
-    facts, known = MemalchemyUserMemoryStore(db), SQLiteUserMemoryStore(path)
+    facts, known = MemalchemyUserMemoryStore(db), SQLiteUserMemoryStore(config=lauren(path))
     assert await facts.list("ada") == await known.list("ada")
-    documents, found = MemalchemyVectorStore(db), SQLiteVectorStore(path)
+    documents, found = MemalchemyVectorStore(db), SQLiteVectorStore(config=lauren(path))
     assert await documents.get("d1") == await found.get("d1")
     assert (await documents.search("", embedding=[0.5, 0.25]))[0].id == "d1"
     item = await Store(db).get_item(("lauren", "documents"), "d1")
@@ -181,7 +193,7 @@ async def test_conversations_facts_and_documents_of_lauren_ai_read_as_they_did(
         await store.close()
 
 
-async def test_a_conversation_that_went_on_here_is_left_and_another_is_a_conflict(
+async def test_a_conversation_of_lauren_ai_that_went_on_here_is_left_and_another_is_a_conflict(
     filled: dict[str, str], db: Database
 ) -> None:
     path = filled["lauren-ai"]
@@ -198,7 +210,7 @@ async def test_a_conversation_that_went_on_here_is_left_and_another_is_a_conflic
     assert (await ours.load("c2"))["messages"][0]["content"] == "something else"
 
 
-async def test_episodes_read_as_they_did_and_bad_lines_are_counted(
+async def test_episodes_of_llm_agents_from_scratch_read_as_they_did_and_bad_lines_are_counted(
     places: dict[str, str], db: Database
 ) -> None:
     await fill(places)

@@ -32,7 +32,7 @@ def test_langgraphs_tests_of_its_sqlite_savers_pass(tmp_path: Path) -> None:
 
     counts, said = run(sdist, *of_savers)
 
-    assert counts == {"passed": 24, "xfail": 13}, said
+    assert counts == {"passed": 24, "expected to fail": 13, "left out": 3}, said
 
 
 def test_langgraphs_tests_of_its_postgres_savers_pass(tmp_path: Path, postgres: Postgres) -> None:
@@ -55,4 +55,4 @@ def test_langgraphs_tests_of_its_postgres_savers_pass(tmp_path: Path, postgres: 
         url = postgres.url(name)
         counts, said = run(sdist, *of_savers, LANGGRAPH_SUITE_URL=url, **reach)
 
-    assert counts == {"passed": 39, "xfail": 23}, said
+    assert counts == {"passed": 39, "expected to fail": 23, "left out": 68}, said

@@ -37,20 +37,20 @@ def run(sdist: Path, *files: str, **environment: str) -> tuple[Counter[str], str
 def test_langgraphs_tests_of_its_store_in_memory_pass(unpacked: Unpacked) -> None:
     counts, said = run(unpacked("langgraph-checkpoint"), "test_store")
 
-    assert counts == {"passed": 83, "xfail": 1}, said
+    assert counts == {"passed": 83, "expected to fail": 1, "left out": 33}, said
 
 
 def test_langgraphs_tests_of_its_sqlite_stores_pass(unpacked: Unpacked) -> None:
     counts, said = run(unpacked("langgraph-checkpoint-sqlite"), "test_store", "test_async_store")
 
-    assert counts == {"passed": 131, "xfail": 7}, said
+    assert counts == {"passed": 131, "expected to fail": 7, "left out": 4}, said
 
 
 @pytest.mark.alone  # theirs sleep until items expire, with margins of half a second
 def test_langgraphs_tests_of_lifetimes_pass(unpacked: Unpacked) -> None:
     counts, said = run(unpacked("langgraph-checkpoint-sqlite"), "test_ttl")
 
-    assert counts == {"passed": 10, "xfail": 1}, said
+    assert counts == {"passed": 10, "expected to fail": 1}, said
 
 
 def test_langgraphs_tests_of_its_postgres_stores_pass(
@@ -70,4 +70,4 @@ def test_langgraphs_tests_of_its_postgres_stores_pass(
             sdist, "test_store", "test_async_store", LANGGRAPH_SUITE_URL=url, **reach
         )
 
-    assert counts == {"passed": 104, "xfail": 11}, said
+    assert counts == {"passed": 104, "expected to fail": 11, "left out": 184}, said

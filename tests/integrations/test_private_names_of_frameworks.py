@@ -14,6 +14,7 @@ from a2a.server.cluster.version import TaskVersion
 from agent_framework import register_checkpoint_type
 from agent_framework._workflows import _checkpoint_encoding
 from agents.extensions.memory import SQLAlchemySession
+from langchain_core.vectorstores import VectorStore
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from lauren_ai._agents import AGENT_META
 from lauren_ai._memory import MemoryResult
@@ -32,8 +33,12 @@ from private_names import private_overrides
 
 MISSING = {*FRAMEWORKS} - {*INSTALLED}
 """Frameworks that need an environment of their own."""
-HOOKS = {("MemalchemyMemoryStore", "_read_recent"), ("MemalchemyMemoryStore", "_search")}
-"""What `BaseMemoryStore` asks of its subclasses."""
+HOOKS = {
+    ("MemalchemyMemoryStore", "_read_recent"),
+    ("MemalchemyMemoryStore", "_search"),
+    ("MemalchemyVectorStore", "_select_relevance_score_fn"),
+}
+"""What llm-agents' `BaseMemoryStore` and LangChain's `VectorStore` ask of their subclasses."""
 
 
 def test_adapters_replace_no_private_method_but_those_that_a_framework_asks_for() -> None:
@@ -42,7 +47,9 @@ def test_adapters_replace_no_private_method_but_those_that_a_framework_asks_for(
     modules = [importlib.import_module(name) for name in names]
 
     assert {found for module in modules for found in private_overrides(module)} == HOOKS
-    assert {name for _, name in HOOKS} <= BaseMemoryStore.__abstractmethods__
+    assert {"_read_recent", "_search"} <= BaseMemoryStore.__abstractmethods__
+    with pytest.raises(NotImplementedError):
+        VectorStore._select_relevance_score_fn(object())  # type: ignore[arg-type]
 
 
 def test_a2as_versions_hold_a_number() -> None:

@@ -8,6 +8,7 @@ import pkgutil
 from typing import Any
 
 import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from subjects import FRAMEWORKS, INSTALLED
 
 import memalchemy.integrations
@@ -49,9 +50,9 @@ async def test_one_string_is_refused_where_several_ids_are_expected(
 ) -> None:
     cls, name, parameter = case
     async with Database("sqlite://") as db:
-        given = {"db": db}
-        if "session_id" in inspect.signature(cls).parameters:
-            given |= {"session_id": "s"}
+        given: dict[str, Any] = {"db": db}
+        needed = {"session_id": "s", "embedding": DeterministicFakeEmbedding(size=3)}
+        given |= {name: needed[name] for name in needed.keys() & inspect.signature(cls).parameters}
         instance = given if name == "__init__" else cls(**given)
         await refuses_one(instance, cls, name, parameter, one)
 

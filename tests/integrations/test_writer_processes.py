@@ -45,7 +45,7 @@ async def task(db: Database) -> list[str]:
     return [] if found is None else [message.message_id for message in found.history]
 
 
-each_store = pytest.mark.parametrize("read", [transcript, task], ids=lambda read: read.__name__)
+each_store = pytest.mark.parametrize("read", [transcript, task], ids=["claude_agent_sdk", "a2a"])
 Read = Callable[[Database], Awaitable[list[str]]]
 
 

@@ -46,6 +46,8 @@ AnyDatabase = Database | sync.Database | AsyncEngine | URL | str | os.PathLike[s
 
 _NOT_A_PATH = re.compile(r"[A-Za-z][\w+.-]+[:=]")
 """Beginning of a URL, of a mistyped one, or of libpq's ``host=… password=…``."""
+_RELATIVE = re.compile(r"sqlite[^:]*:///(?!/)")
+"""Beginning of the URL of a SQLite file in the current directory, or below it."""
 
 _opened: weakref.WeakValueDictionary[object, Database] = weakref.WeakValueDictionary()
 _loops: weakref.WeakKeyDictionary[object, weakref.ref[Loop]] = weakref.WeakKeyDictionary()
@@ -134,8 +136,11 @@ class Adapter:
         target = _target_of(given, type(self).__name__)
         if not self.shares_databases or str(target) in (IN_MEMORY, f"{IN_MEMORY}/:memory:"):
             return Database(target)
-        found = _opened.get(target)
-        return _opened.setdefault(target, Database(target)) if found is None else found
+        # A relative path means another file in another directory.
+        relative = _RELATIVE.match(str(target))
+        key = (target, os.getcwd()) if relative else target
+        found = _opened.get(key)
+        return _opened.setdefault(key, Database(target)) if found is None else found
 
 
 class SyncAdapter(Adapter):

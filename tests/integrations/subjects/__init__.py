@@ -5,7 +5,8 @@ Such a module has
 - ``FRAMEWORK``, the framework's own module, and ``EXTRA``, which installs it;
 - ``ADAPTERS``, each public adapter with a function that makes it: of a database, or of nothing;
 - ``SUBJECTS``, a `memalchemy.conformance.Subject` for each kind of thing that is stored;
-- maybe ``PARTS``, public classes that take an adapter and no database.
+- maybe ``PARTS``, public classes that take an adapter and no database;
+- maybe ``NO_SUITE``, the reason why no tests of the framework itself run on the adapters.
 
 The modules of frameworks that are not installed are left out: CrewAI and the Pydantic AI harness
 need environments of their own. The sessions ``frameworks``, ``crewai`` and ``pydantic-ai-harness``
@@ -27,7 +28,7 @@ FRAMEWORKS = {
     "google_adk": "google.adk",
     "haystack": "haystack",
     "langchain": "langchain_core",
-    "langgraph": "langgraph",
+    "langgraph": "langgraph.checkpoint.base",
     "lauren_ai": "lauren_ai",
     "lazybridge": "lazybridge",
     "llama_index": "llama_index.core",

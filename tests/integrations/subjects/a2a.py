@@ -18,6 +18,7 @@ from memalchemy.integrations.a2a import (
 )
 
 FRAMEWORK, EXTRA = "a2a", "a2a"
+NO_SUITE = "The tests of a2a-sdk are in its repository and not in its sdist."
 ADAPTERS: dict[Any, Any] = {
     MemalchemyPushNotificationConfigStore: MemalchemyPushNotificationConfigStore,
     MemalchemyTaskEventStream: MemalchemyTaskEventStream,

@@ -20,6 +20,7 @@ from memalchemy.integrations.agent_framework import (
 )
 
 FRAMEWORK, EXTRA = "agent_framework", "agent-framework"
+NO_SUITE = "The sdist of agent-framework-core has no tests."
 ADAPTERS: dict[Any, Any] = {
     MemalchemyCheckpointStorage: MemalchemyCheckpointStorage,
     MemalchemyHistoryProvider: MemalchemyHistoryProvider,

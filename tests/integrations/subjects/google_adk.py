@@ -20,6 +20,7 @@ from memalchemy.integrations.google_adk import (
 )
 
 FRAMEWORK, EXTRA = "google.adk", "google-adk"
+NO_SUITE = "The sdist of google-adk has no tests of session services."
 ADAPTERS = {
     MemalchemyArtifactService: MemalchemyArtifactService,
     MemalchemyMemoryService: MemalchemyMemoryService,

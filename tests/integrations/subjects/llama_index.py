@@ -15,6 +15,7 @@ from memalchemy.integrations.llama_index import (
 )
 
 FRAMEWORK, EXTRA = "llama_index.core", "llama-index"
+NO_SUITE = "The sdist of llama-index-core has no tests."
 ADAPTERS: dict[Any, Any] = {
     MemalchemyChatStore: MemalchemyChatStore,
     MemalchemyKVStore: MemalchemyKVStore,

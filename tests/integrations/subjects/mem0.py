@@ -15,6 +15,7 @@ from memalchemy.integrations.mem0 import (
 )
 
 FRAMEWORK, EXTRA = "mem0", "mem0"
+NO_SUITE = "The sdist of mem0ai has no tests."
 ADAPTERS: dict[Any, Any] = {
     MemalchemyHistory: MemalchemyHistory,
     MemalchemyVectorStore: MemalchemyVectorStore,

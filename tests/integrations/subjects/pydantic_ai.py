@@ -13,6 +13,7 @@ from memalchemy.integrations.pydantic_ai import MemalchemyConversationStore
 from memalchemy.messages import text_of
 
 FRAMEWORK, EXTRA = "pydantic_ai", "pydantic-ai"
+NO_SUITE = "The sdist of pydantic-ai-slim has no tests."
 ADAPTERS = {MemalchemyConversationStore: MemalchemyConversationStore}
 
 

@@ -12,6 +12,7 @@ from memalchemy.conformance import Subject
 from memalchemy.integrations.pydantic_ai_harness import MemalchemyMemoryStore, MemalchemyStepStore
 
 FRAMEWORK, EXTRA = "pydantic_ai_harness", "pydantic-ai-harness"
+NO_SUITE = "The sdist of pydantic-ai-harness has no tests."
 ADAPTERS = {
     MemalchemyMemoryStore: MemalchemyMemoryStore,
     MemalchemyStepStore: MemalchemyStepStore,

@@ -6,10 +6,19 @@ import json
 from typing import Any
 
 
-def object_of(stored: Any) -> Any:
+def value_of(stored: Any) -> Any:
     """Return what a JSON column holds.
 
     Raises:
         ValueError: it is no JSON.
     """
     return json.loads(stored) if isinstance(stored, str | bytes) else stored
+
+
+def object_of(stored: Any) -> dict[str, Any] | None:
+    """Return a JSON object; ``None`` for any other value, and for what is no JSON."""
+    try:
+        found = value_of(stored)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

@@ -7,7 +7,6 @@ which locus needs for them, too.
 from __future__ import annotations
 
 import asyncio
-import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from memalchemy.contracts import NewItem
 from memalchemy.errors import DatabaseUnreachable, DriverMissing, NotFound
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.stored_time import to_utc
+from memalchemy.integrations._importers._json import object_of, value_of
 
 _INDEX = ":_checkpoints"
 """End of the key under which a thread's checkpoints are listed."""
@@ -193,7 +193,7 @@ class Redis(_KeyValues):
     async def get(self, key: str) -> dict[str, Any] | None:
         """Return the document of a key."""
         text = await self._client.get(self._prefix + key)
-        return None if text is None else _document(text)
+        return None if text is None else object_of(text)
 
 
 class OpenSearch(_KeyValues):
@@ -302,8 +302,8 @@ class Objects(Place):
         self, thread_id: str, checkpoint_id: str, *, whole: bool = True
     ) -> StoredCheckpoint | None:
         key = f"{self._prefix}{thread_id}/{checkpoint_id}"
-        meta = _document(self._get(f"{key}.meta.json") or "null") or {}
-        document = _document(self._get(f"{key}.json") or "null") if whole or not meta else meta
+        meta = object_of(self._get(f"{key}.meta.json") or "null") or {}
+        document = object_of(self._get(f"{key}.json") or "null") if whole or not meta else meta
         if document is None:
             return None
         at = _time(document.get("created_at"))
@@ -379,10 +379,10 @@ class Tables(Place):
     ) -> StoredCheckpoint | None:
         chosen = {"tenant": tenant, "thread_id": thread_id, "checkpoint_id": checkpoint_id}
         async for row in self._tables.rows(name, "seq", where=chosen):
-            document = _document(row["data"])
+            document = object_of(row["data"])
             if document is not None:
                 return StoredCheckpoint(
-                    document, _time(row["created_at"]), _document(row["metadata"]) or {}
+                    document, _time(row["created_at"]), object_of(row["metadata"]) or {}
                 )
         return None
 
@@ -401,7 +401,7 @@ class _TableOfKeys(_KeyValues):
     async def get(self, key: str) -> dict[str, Any] | None:
         """Return the document of a key."""
         async for row in self._tables.rows(self._name, "thread_id", where={"thread_id": key}):
-            return _document(row["data"])
+            return object_of(row["data"])
         return None
 
 
@@ -411,8 +411,8 @@ def _item(row: Row, tenant: list[str]) -> NewItem:
     return NewItem(
         (*tenant, *str(row["ns"]).split(_PARTS)),
         row["key"],
-        json.loads(value) if isinstance(value, str | bytes) else value,
-        _document(row["metadata"]) or {},
+        value_of(value),
+        object_of(row["metadata"]) or {},
         created_at=_time(row["created_at"]),
         updated_at=_time(row["updated_at"]),
     )
@@ -428,18 +428,9 @@ def _checkpoint_of_file(file: Path) -> StoredCheckpoint | None:
 
 def _read_json(file: Path) -> dict[str, Any] | None:
     """Return a checkpoint's file; ``None`` if it was cut off, or is none."""
-    document = _document(file.read_text(encoding="utf-8", errors="replace"))
+    document = object_of(file.read_text(encoding="utf-8", errors="replace"))
     wanted = {"checkpoint_id", "thread_id", "created_at", "state"}
     return document if document is not None and wanted <= document.keys() else None
-
-
-def _document(stored: Any) -> dict[str, Any] | None:
-    if isinstance(stored, str | bytes):
-        try:
-            stored = json.loads(stored)
-        except ValueError:
-            return None
-    return stored if isinstance(stored, dict) else None
 
 
 def _time(stored: Any) -> datetime:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from claude_agent_sdk import SessionKey
 from memalchemy.database import Database
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
 from memalchemy.importers.target import BATCH, Record, Whole
+from memalchemy.integrations._importers._json import object_of
 from memalchemy.integrations.claude_agent_sdk import MemalchemySessionStore
 
 _SUFFIX = ".jsonl"
@@ -182,7 +182,7 @@ def _read(file: _File) -> _Transcript:
     for number, text in enumerate(stored):
         if not text.strip():
             continue
-        line = _line(text)
+        line = object_of(text)
         if line is None or not isinstance(line.get("type"), str):
             found.unreadable += number < last  # the last one may be in the making
             continue
@@ -200,15 +200,6 @@ def _read(file: _File) -> _Transcript:
 
 def _metadata_beside(path: Path) -> dict[str, Any] | None:
     try:
-        return _line(path.with_suffix(".meta.json").read_bytes())
+        return object_of(path.with_suffix(".meta.json").read_bytes())
     except FileNotFoundError:
         return None
-
-
-def _line(text: bytes) -> dict[str, Any] | None:
-    """Return a JSON object; ``None`` for any other bytes."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None

@@ -17,6 +17,7 @@ from memalchemy.errors import NotFound
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import Items, NewCheckpoint, Record, Thread, Whole
+from memalchemy.integrations._importers._json import object_of
 from memalchemy.integrations._importers._jsonb import decode_jsonb
 
 FLOWS = ("crewai", "flows")
@@ -80,7 +81,7 @@ def _flow(tables: ForeignTables, name: str, flow: str, ids: list[int]) -> Thread
 
     async def load(checkpoint_id: str) -> NewCheckpoint | None:
         async for row in tables.rows(name, "id", where={"id": names[checkpoint_id]}):
-            state = _object(row["state_json"])
+            state = object_of(row["state_json"])
             if state is not None:
                 return NewCheckpoint(
                     checkpoint_id,
@@ -97,7 +98,7 @@ def _flow(tables: ForeignTables, name: str, flow: str, ids: list[int]) -> Thread
 def _pause(row: Row, ids: Sequence[int]) -> Record:
     flow = row["flow_uuid"]
     label = f"pending feedback of flow {flow}"
-    context, state = _object(row["context_json"]), _object(row["state_json"])
+    context, state = object_of(row["context_json"]), object_of(row["state_json"])
     if context is None or state is None:
         return Items((), label, unreadable=1)
     value = {"context": context, "state": state}
@@ -150,12 +151,3 @@ def _checkpoints(tables: ForeignTables, name: str, place: str, ids: list[str]) -
         return None
 
     return Thread(CHECKPOINTS, place, ids, load, label=f"checkpoints of {place}")
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    """Return a JSON object; ``None`` if the text is anything else."""
-    try:
-        value = json.loads(text)
-    except (TypeError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None

@@ -20,7 +20,7 @@ from memalchemy.errors import Conflict
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.target import BATCH, Items, Record, Whole
 from memalchemy.integrations._base import NO_LIMIT
-from memalchemy.integrations._importers._json import object_of
+from memalchemy.integrations._importers._json import value_of
 from memalchemy.integrations.google_adk import MemalchemySessionService
 from memalchemy.integrations.google_adk.sessions import SESSION, moment
 
@@ -100,7 +100,7 @@ async def _shared(
     async for row in tables.rows(name, *owner):
         at = moment(_seconds(row["update_time"]))
         namespace = (MemalchemySessionService.root, scope, *(row[one] for one in owner))
-        for key, value in object_of(row["state"]).items():
+        for key, value in value_of(row["state"]).items():
             page.append(NewItem(namespace, key, value, _IMPORTED, created_at=at, updated_at=at))
         read += 1
         if read % BATCH == 0:
@@ -134,7 +134,7 @@ async def _session(tables: ForeignTables, row: Row) -> Whole:
         unreadable += pickled
         reason = _PICKLED if pickled else ""
     try:
-        state = object_of(row["state"])
+        state = value_of(row["state"])
     except ValueError:
         state = {}
         unreadable += 1
@@ -246,7 +246,7 @@ def _sorted(state: dict[str, Any]) -> dict[str, Any]:
 
 def _event(row: Row) -> dict[str, Any]:
     """Return an event that is stored as JSON, as ADK reads it."""
-    event: dict[str, Any] = object_of(row["event_data"]) or {}
+    event: dict[str, Any] = value_of(row["event_data"]) or {}
     timestamp = event.get("timestamp")
     return event | {
         "id": row["id"],
@@ -262,7 +262,7 @@ def _event_of_columns(row: Row) -> dict[str, Any]:
         if name in event:
             event[name] = bool(event[name])
     for name in _CONTENTS:
-        found = object_of(row.get(name))
+        found = value_of(row.get(name))
         if found is not None:
             event[name] = found
     event["long_running_tool_ids"] = json.loads(row["long_running_tool_ids_json"] or "[]")

@@ -17,7 +17,7 @@ from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
 from memalchemy.importers.foreign_tables import ForeignTables, Row
 from memalchemy.importers.target import BATCH, Record, Whole
-from memalchemy.integrations._importers._json import object_of
+from memalchemy.integrations._importers._json import value_of
 from memalchemy.integrations.llama_index import MemalchemyChatStore
 from memalchemy.integrations.llama_index.chat_store import POSITION
 
@@ -94,7 +94,7 @@ _Stored = tuple[Any, bool, datetime | None]
 def _message(row: Row) -> _Stored:
     time = _EPOCH + timedelta(microseconds=row["timestamp"] // 1_000)
     try:
-        data = object_of(row["data"])
+        data = value_of(row["data"])
     except ValueError:
         data = None
     return data, row["status"] == _ARCHIVED, time

@@ -16,7 +16,7 @@ from memalchemy.database import Database, HostConnection
 from memalchemy.errors import Conflict, DatabaseUnreachable, NotFound
 from memalchemy.importers.stored_time import to_utc
 from memalchemy.importers.target import BATCH, Items, Record, Whole
-from memalchemy.integrations._importers._json import object_of
+from memalchemy.integrations._importers._json import value_of
 from memalchemy.integrations.strands import MemalchemySessionRepository, MemalchemyStorage
 from memalchemy.integrations.strands.sessions import entry_of
 
@@ -250,7 +250,7 @@ def _value(key: str, file: Path) -> Record:
 def _is_later_snapshot(one: bytes, other: bytes) -> bool:
     """Return whether *one* is a snapshot that was made after the snapshot *other*."""
     try:
-        later, earlier = (object_of(data)["created_at"] for data in (one, other))
+        later, earlier = (value_of(data)["created_at"] for data in (one, other))
     except (ValueError, TypeError, KeyError):
         return False
     return bool(to_utc(later) > to_utc(earlier))
@@ -264,7 +264,7 @@ def _document(file: Path) -> dict[str, Any] | None:
     if file.is_symlink():
         return None
     try:
-        found = object_of(file.read_bytes())
+        found = value_of(file.read_bytes())
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

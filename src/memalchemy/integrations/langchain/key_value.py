@@ -11,6 +11,7 @@ from memalchemy.contracts import NewItem, Seconds
 from memalchemy.integrations._base import AnyDatabase, blocking
 from memalchemy.integrations.langchain._adapter import LangChainAdapter
 from memalchemy.integrations.langchain._records import record_to_value, value_to_record
+from memalchemy.keys import check_list
 from memalchemy.store import Store
 
 V = TypeVar("V")
@@ -33,8 +34,9 @@ class _KeyValueStore(LangChainAdapter, BaseStore[str, V], Generic[V]):
 
     async def amget(self, keys: Sequence[str]) -> list[V | None]:
         """Return the value of each key, ``None`` for one that is not there."""
-        found = await self.store.get_items([(self.namespace, key) for key in keys])
-        items = (found.get((self.namespace, key)) for key in keys)
+        places = [(self.namespace, key) for key in check_list(keys, "keys")]
+        found = await self.store.get_items(places)
+        items = (found.get(place) for place in places)
         return [None if one is None else record_to_value(one.value, one.metadata) for one in items]
 
     mget = blocking(amget)
@@ -46,7 +48,7 @@ class _KeyValueStore(LangChainAdapter, BaseStore[str, V], Generic[V]):
             NotSerialisable, TooLarge: a value cannot be stored; nothing was written.
         """
         items = []
-        for key, value in key_value_pairs:
+        for key, value in check_list(key_value_pairs, "key_value_pairs"):
             self._check(value)
             items.append(NewItem(self.namespace, key, *value_to_record(value)))
         await self.store.put_batch(items)
@@ -55,7 +57,7 @@ class _KeyValueStore(LangChainAdapter, BaseStore[str, V], Generic[V]):
 
     async def amdelete(self, keys: Sequence[str]) -> None:
         """Delete keys, those that are there, in one transaction."""
-        await self.store.delete_batch([(self.namespace, key) for key in keys])
+        await self.store.delete_batch([(self.namespace, key) for key in check_list(keys, "keys")])
 
     mdelete = blocking(amdelete)
 

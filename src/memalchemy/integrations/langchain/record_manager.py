@@ -10,6 +10,7 @@ from langchain_core.indexing import RecordManager
 from memalchemy.contracts import NewItem
 from memalchemy.integrations._base import AnyDatabase, blocking
 from memalchemy.integrations.langchain._adapter import LangChainAdapter
+from memalchemy.keys import check_list
 from memalchemy.store import Store
 
 
@@ -81,8 +82,9 @@ class MemalchemyRecordManager(LangChainAdapter, RecordManager):
 
     async def aexists(self, keys: Sequence[str]) -> list[bool]:
         """Return, for each key, whether there is a record."""
-        found = await self.store.get_batch([(self.namespace, key) for key in keys])
-        return [(self.namespace, key) in found for key in keys]
+        places = [(self.namespace, key) for key in check_list(keys, "keys")]
+        found = await self.store.get_batch(places)
+        return [place in found for place in places]
 
     exists = blocking(aexists)
 
@@ -104,7 +106,7 @@ class MemalchemyRecordManager(LangChainAdapter, RecordManager):
         if after is not None:
             wanted.setdefault("updated_at", {})["$gt"] = after
         if group_ids is not None:
-            wanted["group_id"] = {"$in": list(group_ids)}
+            wanted["group_id"] = {"$in": check_list(group_ids, "group_ids")}
         if limit is not None:
             items = await self.store.list_items(
                 self.namespace, filter=wanted, order="key", limit=limit
@@ -117,7 +119,7 @@ class MemalchemyRecordManager(LangChainAdapter, RecordManager):
 
     async def adelete_keys(self, keys: Sequence[str]) -> None:
         """Delete records, in one transaction."""
-        await self.store.delete_batch([(self.namespace, key) for key in keys])
+        await self.store.delete_batch([(self.namespace, key) for key in check_list(keys, "keys")])
 
     delete_keys = blocking(adelete_keys)
 
@@ -128,7 +130,8 @@ class MemalchemyRecordManager(LangChainAdapter, RecordManager):
         now: float,
         time_at_least: float | None,
     ) -> list[NewItem]:
-        groups = [None] * len(keys) if group_ids is None else group_ids
+        keys = check_list(keys, "keys")
+        groups = [None] * len(keys) if group_ids is None else check_list(group_ids, "group_ids")
         if len(groups) != len(keys):
             raise ValueError(f"there are {len(keys)} keys, and {len(groups)} group_ids")
         if time_at_least is not None and now < time_at_least:

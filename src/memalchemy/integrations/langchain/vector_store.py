@@ -13,6 +13,7 @@ from langchain_core.vectorstores import VectorStore
 from memalchemy.contracts import NewItem, SearchHit, SearchMode, Seconds, StoreItem
 from memalchemy.integrations._base import AnyDatabase, blocking
 from memalchemy.integrations.langchain._adapter import LangChainAdapter
+from memalchemy.keys import check_list
 from memalchemy.search.diversity import diversify
 from memalchemy.search.hybrid import Ranked
 from memalchemy.search.vectors import Metric
@@ -97,7 +98,7 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
                 JSON of up to 32,000 bytes.
         """
         _refuse(kwargs)
-        given = list(texts)
+        given, ids = check_list(texts, "texts"), _ids(ids)
         vectors = self.embedding.embed_documents(given)
         return self.wait(self._put(given, vectors, metadatas, ids, ttl))
 
@@ -113,7 +114,7 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
     ) -> list[str]:
         """Add texts, as `add_texts`."""
         _refuse(kwargs)
-        given = list(texts)
+        given, ids = check_list(texts, "texts"), _ids(ids)
         vectors = await self.embedding.aembed_documents(given)
         return await self._put(given, vectors, metadatas, ids, ttl)
 
@@ -123,7 +124,7 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
         if ids is None:
             await self.store.clear_namespace(self.namespace)
         else:
-            await self.store.delete_batch([(self.namespace, id_) for id_ in ids])
+            await self.store.delete_batch([(self.namespace, id_) for id_ in check_list(ids, "ids")])
         return True
 
     def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> bool:
@@ -134,7 +135,8 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
 
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents with these ids that exist, in the order of *ids*."""
-        found = await self.store.get_items([(self.namespace, id_) for id_ in ids])
+        places = [(self.namespace, id_) for id_ in check_list(ids, "ids")]
+        found = await self.store.get_items(places)
         return [_document(item) for item in found.values()]
 
     get_by_ids = blocking(aget_by_ids)
@@ -321,6 +323,10 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
 def _refuse(unknown: Mapping[str, Any]) -> None:
     if unknown:
         raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}")
+
+
+def _ids(given: Sequence[str | None] | None) -> list[str | None] | None:
+    return None if given is None else check_list(given, "ids")
 
 
 def _document(item: StoreItem) -> Document:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from memalchemy.contracts import NewItem, StoreItem
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase, SyncAdapter
 from memalchemy.integrations.mem0._filters import to_filter
-from memalchemy.keys import check_name, check_namespace
+from memalchemy.keys import check_list, check_name, check_namespace
 from memalchemy.store import LEAVE, Store
 from memalchemy.store.compare_and_swap import compare_and_swap
 
@@ -88,6 +88,8 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
                 finite, or of over 16,000 dimensions.
             NotSerialisable, TooLarge: a payload or an id cannot be stored.
         """
+        vectors = check_list(vectors, "vectors")
+        ids = None if ids is None else check_list(ids, "ids")
         for name, given in (("payloads", payloads), ("ids", ids)):
             if given is not None and len(given) != len(vectors):
                 raise ValueError(f"there are {len(vectors)} vectors, and {len(given)} {name}")
@@ -156,10 +158,12 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
         top_k: int = 1,
         filters: Mapping[str, Any] | None = None,
     ) -> ManyMemories:
-        """Return the results of `search` for each vector."""
+        """Return the results of `search` for each vector; *queries* are not used."""
+        check_list(queries, "queries")
+        vectors = check_list(vectors_list, "vectors_list")
 
         async def search_all() -> ManyMemories:
-            return [await self._search(vector, top_k, filters) for vector in vectors_list]
+            return [await self._search(vector, top_k, filters) for vector in vectors]
 
         return self.wait(search_all())
 

@@ -1,0 +1,241 @@
+"""The page docs/integrations/matrix.md, made from what runs of the tests of integrations found.
+
+``python tests/matrix.py PART…`` puts parts, which ``pytest --matrix PART`` writes, together in
+matrix.json, and writes the page from it. `nox -s matrix` does so with the parts of its sessions.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parents[1] / "docs" / "integrations"
+STORED, PAGE = DOCS / "matrix.json", DOCS / "matrix.md"
+
+NAMES = {
+    "a2a": "A2A",
+    "agent_framework": "Microsoft Agent Framework",
+    "claude_agent_sdk": "Claude Agent SDK",
+    "crewai": "CrewAI",
+    "google_adk": "Google ADK",
+    "haystack": "Haystack",
+    "langchain": "LangChain",
+    "langgraph": "LangGraph",
+    "lauren_ai": "lauren-ai",
+    "lazybridge": "LazyBridge",
+    "llama_index": "LlamaIndex",
+    "llm_agents_from_scratch": "LLM agents from scratch",
+    "locus": "locus",
+    "mem0": "mem0",
+    "openai_agents": "OpenAI Agents SDK",
+    "pydantic_ai": "Pydantic AI",
+    "pydantic_ai_harness": "Pydantic AI harness",
+    "strands": "Strands Agents",
+}
+"""The frameworks as they call themselves."""
+
+TOGETHER = "together"
+KINDS = {"promises": "promises", "tests": "our tests", "kill": "kills", "import": "import"}
+DATABASES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+REASONS = {
+    "left out": "not run",
+    "expected to fail": "run, and expected to fail",
+    "skipped": "skipped by the framework",
+}
+
+ABOUT = """\
+# What runs, on what
+
+This page is generated from a run of all tests of the adapters: by `nox -s frameworks`, `crewai`
+and `pydantic-ai-harness`, and then `nox -s matrix`. The same numbers, and the names of the tests
+that are left out, are in [matrix.json](matrix.json).
+
+Each cell is a number of checks that passed: **on SQLite / on PostgreSQL**. What failed would be in
+bold beside it. A dash means that there is no such test.
+
+- **Its own tests** are the framework's: from its wheel or its sdist, with our class in the place
+  of its own. [Below](#the-frameworks-own-tests) is what they are, and what is left out of them.
+- **Promises** are the [checks of an adapter](../conformance.md#promises-of-an-adapter), for each
+  kind of thing that the framework stores.
+- **Our tests** are all others: they compare with the framework's own storage, run agents with
+  scripted models, and look at what is special. One that names no database is counted under SQLite.
+- **Kills** end a process that writes, with `SIGKILL`, and look for what it was told was written.
+- **Import** are the tests of [`memalchemy import`](../importing.md) from the framework's storage.
+"""
+
+
+def merge(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Add up what parts found. A framework that is in several environments is that of the first.
+
+    Parts of one environment have the same frameworks. Of a test in several, the last result counts.
+    """
+    runs: dict[frozenset[str], dict[str, Any]] = {}
+    for part in parts:
+        run = runs.setdefault(frozenset(part["frameworks"]), {"tests": {}})
+        run |= {**part, "tests": run["tests"] | part["tests"]}
+    merged: dict[str, Any] = {"runs": [], "frameworks": {}, "suites": [], "tests": {}}
+    for run in runs.values():
+        new = [name for name in run["frameworks"] if name not in merged["frameworks"]]
+        where = {name: run[name] for name in ("date", "python", "sqlite", "postgresql")}
+        merged["runs"].append({**where, "frameworks": new})
+        merged["frameworks"] |= {name: run["frameworks"][name] for name in new}
+        for name, test in run["tests"].items():
+            if test["framework"] in {*new, TOGETHER}:
+                _add(merged, name, test)
+    for name in ("frameworks", "tests"):
+        merged[name] = dict(sorted(merged[name].items()))
+    merged["suites"].sort(key=lambda one: (one["framework"], one["package"], one["database"]))
+    return merged
+
+
+def _add(merged: dict[str, Any], name: str, test: Mapping[str, Any]) -> None:
+    """Add one test, or what it counted in place of itself."""
+    outcome, suites, counts = test["outcome"], test.get("suites", ()), test.get("counts", ())
+    for suite in suites:
+        of_package = _suite(merged, test, suite["package"], suite["version"])
+        for one, (done, reason) in suite["outcomes"].items():
+            _note(of_package, done, reason, one)
+    for one in counts:
+        _count(merged, test, one["kind"], one["counts"])
+    if outcome != "failed" and (suites or counts):
+        return
+    if test["kind"] == "suite":
+        of_package = _suite(merged, test, test["package"], test["version"])
+        _note(of_package, outcome, test["reason"], name)
+    else:
+        _count(merged, test, test["kind"], {outcome: 1})
+
+
+def _suite(
+    merged: dict[str, Any], test: Mapping[str, Any], package: str, version: str
+) -> dict[str, Any]:
+    key = {"framework": test["framework"], "package": package, "version": version}
+    key["database"] = test["database"]
+    for one in merged["suites"]:
+        if key.items() <= one.items():
+            found: dict[str, Any] = one
+            return found
+    merged["suites"].append({**key, "counts": {}, **{kind: {} for kind in REASONS}})
+    return _suite(merged, test, package, version)
+
+
+def _note(suite: dict[str, Any], outcome: str, reason: str, test: str) -> None:
+    suite["counts"][outcome] = suite["counts"].get(outcome, 0) + 1
+    if outcome in REASONS:
+        suite[outcome].setdefault(reason, []).append(test)
+
+
+def _count(
+    merged: dict[str, Any], test: Mapping[str, Any], kind: str, counts: Mapping[str, int]
+) -> None:
+    kinds = merged["tests"].setdefault(test["framework"], {})
+    there = kinds.setdefault(kind, {}).setdefault(test["database"], {})
+    for outcome, number in counts.items():
+        there[outcome] = there.get(outcome, 0) + number
+
+
+def render(stored: Mapping[str, Any]) -> str:
+    """Return the page."""
+    frameworks = stored["frameworks"]
+    rows = [
+        [
+            f"[{NAMES[name]}]({_page_of(name)})",
+            f"{one['package']} {one['version']}",
+            _cell(_of_suites(stored["suites"], name)),
+            *(_cell(stored["tests"].get(name, {}).get(kind, {})) for kind in KINDS),
+        ]
+        for name, one in frameworks.items()
+    ]
+    together = [_cell(stored["tests"].get(TOGETHER, {}).get(kind, {})) for kind in KINDS]
+    rows.append(["all of them together", "", "–", *together])
+    parts = [
+        ABOUT,
+        *(_run(one) for one in stored["runs"]),
+        "",
+        _table(["framework", "tested with", "its own tests", *KINDS.values()], rows),
+        "",
+        "## The frameworks' own tests",
+        "",
+    ]
+    for name in frameworks:
+        parts += [f"### {NAMES[name]}", "", *_suites(stored, name), ""]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _page_of(framework: str) -> str:
+    return f"{framework.replace('_', '-')}.md"
+
+
+def _run(run: Mapping[str, Any]) -> str:
+    names = ", ".join(NAMES[name] for name in run["frameworks"])
+    where = f"Python {run['python']}, SQLite {run['sqlite']}, PostgreSQL {run['postgresql']}"
+    return f"- {run['date']}, {where}: {names}."
+
+
+def _of_suites(suites: Sequence[Mapping[str, Any]], framework: str) -> dict[str, Any]:
+    found: dict[str, Counter[str]] = {}
+    for one in suites:
+        if one["framework"] == framework:
+            found.setdefault(one["database"], Counter()).update(one["counts"])
+    return dict(found)
+
+
+def _cell(databases: Mapping[str, Mapping[str, int]]) -> str:
+    if not databases:
+        return "–"
+    return " / ".join(_passed(databases.get(name, {})) for name in DATABASES)
+
+
+def _passed(counts: Mapping[str, int]) -> str:
+    if not counts:
+        return "–"
+    failed = counts.get("failed", 0)
+    return f"{counts.get('passed', 0):,}" + (f", **{failed} failed**" if failed else "")
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _suites(stored: Mapping[str, Any], framework: str) -> list[str]:
+    suites = [one for one in stored["suites"] if one["framework"] == framework]
+    if not suites:
+        why = stored["frameworks"][framework]["no_suite"]
+        return [f"{why} Our tests compare with its own storage, call by call."]
+    kinds = ["passed", *REASONS]
+    rows = [
+        [
+            f"{one['package']} {one['version']}",
+            DATABASES.get(one["database"], one["database"]),
+            *(f"{one['counts'].get(kind, 0):,}" for kind in kinds),
+        ]
+        for one in suites
+    ]
+    lines = [_table(["tests of", "on", "passed", *REASONS.values()], rows)]
+    for kind, words in REASONS.items():
+        reasons: dict[str, set[str]] = {}
+        for one in suites:
+            for reason, names in one[kind].items():
+                reasons.setdefault(reason, set()).update(names)
+        if reasons:
+            lines += ["", f"{words[0].upper()}{words[1:]}:", ""]
+            lines += [f"- {len(names)}: {reason}" for reason, names in reasons.items()]
+    return lines
+
+
+def main(parts: Sequence[str]) -> None:
+    """Write matrix.json and the page from the parts in these files."""
+    stored = merge(json.loads(Path(part).read_text()) for part in parts)
+    if missing := NAMES.keys() - stored["frameworks"].keys():
+        sys.exit(f"no part has run {', '.join(sorted(missing))}")
+    STORED.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
+    PAGE.write_text(render(stored))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

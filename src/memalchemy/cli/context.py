@@ -51,6 +51,7 @@ class Context:
         self,
         *,
         migrate: Literal["auto", "check", "off"] = "check",
+        read_only: bool = False,
         create: bool = False,
         offline: bool = False,
     ) -> Database:
@@ -58,6 +59,8 @@ class Context:
 
         Args:
             migrate: as `Database` takes it.
+            read_only: as `Database` takes it: for a command that only reads, which then also works
+                on files and directories that cannot be written.
             create: allow a SQLite file that does not exist yet.
             offline: the command only asks for the dialect and never connects.
 
@@ -77,6 +80,7 @@ class Context:
                 tenant=self.tenant,
                 schema=self.options.schema,
                 migrate=migrate,
+                read_only=read_only,
                 keys=_read_keys(self.options.keys_file),
                 readable=[kind for kind in (self.options.readable or "").split(",") if kind],
                 allow_plaintext=self.options.allow_plaintext,
@@ -100,6 +104,13 @@ class Context:
         """The file of a SQLite database; ``None`` on a server and in memory."""
         path = self._target.path
         return None if path is None else Path(path)
+
+    @property
+    def is_writable_file(self) -> bool:
+        """True of a SQLite file that may be written, and whose directory may be."""
+        file = self.sqlite_file
+        places = () if file is None else (file, file.absolute().parent)
+        return file is not None and all(os.access(place, os.W_OK) for place in places)
 
     @property
     def display_url(self) -> str:

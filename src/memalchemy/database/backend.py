@@ -63,6 +63,7 @@ class Backend:
         *,
         schema: str | None,
         migrate: str,
+        read_only: bool,
         pgbouncer: bool,
         durability: str,
         connect_timeout: float | None,
@@ -90,7 +91,13 @@ class Backend:
         self._options: dict[str, Any] = (
             {"schema_translate_map": {None: schema}} if schema is not None else {}
         )
-        self._migrate = migrate
+        self.read_only = read_only or (target is not None and target.read_only)
+        in_memory = target is not None and self.dialect.single_writer and target.path is None
+        if self.read_only and in_memory:
+            raise ValueError(
+                "a database in memory is new and empty, so it cannot be opened read-only"
+            )
+        self._migrate = "check" if self.read_only and migrate == "auto" else migrate
         self._pid = os.getpid()
         self._is_ready = False
         self._ready_locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
@@ -106,7 +113,8 @@ class Backend:
                 weakref.ref(self),
                 target.path,
                 "FULL" if durability == "full" else "NORMAL",
-                may_create=migrate == "auto",
+                may_create=self._migrate == "auto",
+                read_only=self.read_only,
                 open_timeout=connect_timeout,
                 statement_timeout=statement_timeout,
             )
@@ -127,6 +135,7 @@ class Backend:
                 pgbouncer=pgbouncer,
                 connect_timeout=CONNECT_TIMEOUT if connect_timeout is None else connect_timeout,
                 statement_timeout=statement_timeout,
+                read_only=self.read_only,
                 options=engine_options,
                 **own,
             )
@@ -191,7 +200,9 @@ class Backend:
         return await self.run_schema_job(job, write=True)
 
     async def check(self) -> None:
-        await self.run_schema_job(lambda c: migrate.check(c, schema=self.schema))
+        await self.run_schema_job(
+            lambda c: migrate.check(c, schema=self.schema, read_only=self.read_only)
+        )
 
     async def current(self) -> str | None:
         try:

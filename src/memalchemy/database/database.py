@@ -29,7 +29,7 @@ from memalchemy.database.key_registry import KeyRegistry, refuse_payloads
 from memalchemy.database.program_runner import Decode
 from memalchemy.database.replica import Replica
 from memalchemy.dialects import Dialect
-from memalchemy.errors import CapabilityMissing
+from memalchemy.errors import ReadOnly
 from memalchemy.events import Event
 from memalchemy.keys import check_tenant
 from memalchemy.statements import Program
@@ -55,6 +55,11 @@ class Database:
         migrate: ``"auto"`` brings a SQLite file to this release's schema on first use and only
             checks a server's; ``"check"`` only ever checks; ``"off"`` does neither. A SQLite
             file that is not there is made by ``"auto"``, `migrate` and `run_sync` only.
+        read_only: refuse every write with `ReadOnly`, create nothing, run no migration. A SQLite
+            file is read as it is, also where neither it nor its directory may be written, and while
+            another process writes it; ``?mode=ro`` in its URL says the same. A server's sessions
+            are told to take no writes; an `AsyncEngine` of the host's stays as it is. The schema
+            must be one that this release works with: `SchemaOutdated` otherwise.
         pgbouncer: the URL leads to PgBouncer in transaction mode.
         durability: ``"full"``: what was acknowledged survives a power cut. ``"normal"`` (SQLite
             only): it survives a crash of the process; a power cut may lose the last commits.
@@ -98,6 +103,7 @@ class Database:
         tenant: str = "default",
         schema: str | None = None,
         migrate: Literal["auto", "check", "off"] = "auto",
+        read_only: bool = False,
         pgbouncer: bool = False,
         durability: Literal["full", "normal"] = "full",
         connect_timeout: float | None = None,
@@ -118,6 +124,7 @@ class Database:
             Backend,
             schema=schema,
             migrate=migrate,
+            read_only=read_only,
             pgbouncer=pgbouncer,
             durability=durability,
             connect_timeout=connect_timeout,
@@ -152,11 +159,15 @@ class Database:
     @property
     def identity(self) -> object:
         """Key for caches: the same for all tenants of a `Database`; a replica's is another."""
-        return self._backend if self._replica is None or not self.read_only else self._replica
+        return self._backend if self._replica is None or not self._is_replica else self._replica
 
     @property
     def read_only(self) -> bool:
-        """True of a `replica`, which refuses every write."""
+        """True if it was opened read-only, and of a `replica`: every write is refused."""
+        return self._backend.read_only or self._is_replica
+
+    @property
+    def _is_replica(self) -> bool:
         return self._replica_reads == "all"
 
     @property
@@ -187,7 +198,7 @@ class Database:
         """Return this database read-only: every read is from the replica, however old its data.
 
         Recent writes may be missing from it. Writes, migrations and transactions are refused with
-        `CapabilityMissing`. With ``fallback=False`` an unreachable replica is an error:
+        `ReadOnly`. With ``fallback=False`` an unreachable replica is an error:
         `DatabaseUnreachable`, or `SchemaOutdated` while it does not have the primary's schema yet;
         otherwise the primary answers. Without a *read_url* it reads from the database itself, so
         that code can be the same where there is no replica.
@@ -209,7 +220,7 @@ class Database:
 
     async def __aenter__(self) -> Database:
         try:
-            if self._replica is None or not self.read_only:
+            if self._replica is None or not self._is_replica:
                 await self._backend.ready()
             if self._replica is not None:
                 await self._replica.read(Backend.ready, fallback=self._fallback)
@@ -378,8 +389,8 @@ class Database:
                 instead.
 
         Raises:
-            CapabilityMissing: it writes, and this is a `replica`; or it is maintenance, through
-                PgBouncer or in memory.
+            ReadOnly: it writes, and this was opened read-only or is a `replica`.
+            CapabilityMissing: it is maintenance, through PgBouncer or in memory.
             KeyMissing: it may write payloads, and the tenant is encrypted with other keys.
         """
         if intent.writes:
@@ -405,7 +416,7 @@ class Database:
         For callers whose payloads are written by somebody else.
 
         Raises:
-            CapabilityMissing: this is a `replica`.
+            ReadOnly: this was opened read-only or is a `replica`.
             KeyMissing: the tenant is encrypted with other keys than these.
         """
         self.check_writable()
@@ -416,12 +427,14 @@ class Database:
         self._key_registry.forget()
 
     def _reads_replica(self, intent: Intent) -> bool:
-        return self.read_only or (intent.replica_ok and self._replica_reads == "some")
+        return self._is_replica or (intent.replica_ok and self._replica_reads == "some")
 
     def check_writable(self) -> None:
-        """Raise `CapabilityMissing` on a `replica`, before a program finds out."""
-        if self.read_only:
-            raise CapabilityMissing(
+        """Raise `ReadOnly` if it was opened read-only or is a `replica`, before a program does."""
+        if self._backend.read_only:
+            raise ReadOnly
+        if self._is_replica:
+            raise ReadOnly(
                 "this is db.replica(), which only reads: write through the Database that it came "
                 "from"
             )

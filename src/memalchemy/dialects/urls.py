@@ -49,6 +49,7 @@ class Target:
         url: the URL for SQLAlchemy's engines.
         display: the URL without secrets, for messages.
         path: the file of a database that is one; ``None`` for a server, or in memory.
+        read_only: the URL asks that nothing be written.
         connect_args: arguments of the driver's ``connect`` that the URL does not carry; there may
             be secrets among them.
     """
@@ -58,6 +59,7 @@ class Target:
     display: str
     path: str | None = None
     connect_args: dict[str, Any] = field(default_factory=dict, repr=False)
+    read_only: bool = False
 
 
 def display(url: URL) -> str:

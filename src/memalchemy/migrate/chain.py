@@ -87,8 +87,10 @@ def usable(connection: Connection, *, schema: str | None = None) -> bool:
     return True
 
 
-def check(connection: Connection, *, schema: str | None = None) -> None:
+def check(connection: Connection, *, schema: str | None = None, read_only: bool = False) -> None:
     """Raise unless this release works on the database's schema. Reads only.
+
+    With *read_only* the error says that the schema has to be upgraded elsewhere.
 
     Raises:
         SchemaOutdated: older than this release needs, or none.
@@ -98,7 +100,7 @@ def check(connection: Connection, *, schema: str | None = None) -> None:
     if found == head():
         return
     if found is None or found in revisions():
-        raise SchemaOutdated(found, head(), schema=schema)
+        raise SchemaOutdated(found, head(), schema=schema, read_only=read_only)
     needs = _oldest_release(connection, schema)
     if needs is None or release_number(needs) > release_number(__version__):
         raise SchemaTooNew(found, needs, __version__)

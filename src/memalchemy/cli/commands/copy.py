@@ -56,7 +56,7 @@ async def copy(
     source = ctx.with_options(db=from_ or options.db, schema=from_schema or options.schema)
     target = ctx.with_options(db=to, schema=to_schema)
     async with (
-        source.database() as old,
+        source.database(read_only=True) as old,
         target.database(migrate="auto", create=True) as new,
     ):
         with ctx.terminal.progress("copying") as progress, usage_errors():

@@ -44,7 +44,7 @@ async def threads(
     from memalchemy import Checkpointer
 
     parts = () if namespace is None else parse_namespace(namespace)
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         logs = await Checkpointer(db, namespace=parts).list_logs(
             limit=limit, pattern=pattern, below=prefix or namespace is None
         )
@@ -96,7 +96,7 @@ async def history(
     Reads no states. "branch of" names the parent of a checkpoint that does not continue the one
     before it.
     """
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         infos = [info async for info in checkpointer.history(thread, limit=limit + 1)]
         branches = await _find_branches(checkpointer, infos)
@@ -156,7 +156,7 @@ async def show(
     Prints the newest state unless --at names a checkpoint. Values that JSON lacks are made
     readable: bytes become base64, sets become lists. `export` keeps their types.
     """
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         info = await checkpointer.get_metadata(thread, checkpoint)
         state = info and await checkpointer.load(thread, info["checkpoint_id"])
@@ -183,7 +183,7 @@ async def diff(
 
     Lists what changed from A to B by JSON pointer: - removed, ~ changed, + added.
     """
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         found = await checkpointer.diff(thread, a, b)
     if ctx.as_json:

@@ -34,7 +34,7 @@ async def list_logs(
     """List logs that have entries, most recently written first."""
     from memalchemy.log.listing import entry_logs
 
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         logs = await entry_logs(db, thread, limit=limit)
     if ctx.as_json:
         ctx.terminal.print_json(
@@ -82,7 +82,7 @@ async def tail(
     """
     from memalchemy import ThreadLog
 
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         found = await find_log_namespace(db, thread, namespace)
         entries = await ThreadLog(db, namespace=found).tail(thread, limit, before=before)
     if ctx.as_json:
@@ -120,7 +120,7 @@ async def search(
 
     only = None if namespace is None else [parse_namespace(namespace)]
     hits: list[tuple[tuple[str, ...], EntryHit]] = []
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         with usage_errors():
             for parts in only or await entry_namespaces(db, thread):
                 log = ThreadLog(db, namespace=parts)

@@ -80,7 +80,7 @@ async def check(ctx: Context) -> None:
 
     Ends with exit code 1 if it does not. Only reads.
     """
-    async with ctx.database(migrate="off") as db:
+    async with ctx.database(migrate="off", read_only=True) as db:
         await db.check()
         revision = await db.current()
     if ctx.as_json:
@@ -97,7 +97,7 @@ async def current(ctx: Context) -> None:
     """
     from memalchemy import migrate
 
-    async with ctx.database(migrate="off") as db:
+    async with ctx.database(migrate="off", read_only=True) as db:
         revision = await db.current()
     if ctx.as_json:
         ctx.terminal.print_json({"revision": revision, "head": migrate.head()})

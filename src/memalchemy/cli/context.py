@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +11,7 @@ from memalchemy.cli.options import KEYS_VARIABLE, URL_VARIABLE, CommonOptions
 from memalchemy.cli.parsers import read_text_file
 from memalchemy.cli.terminal import Terminal
 from memalchemy.cli.usage import UsageError, usage_errors
-from memalchemy.errors import DatabaseUnreachable, UnknownURL
+from memalchemy.errors import DatabaseUnreachable
 
 if TYPE_CHECKING:
     from memalchemy import Database
@@ -70,10 +69,6 @@ class Context:
         """
         from memalchemy import Database
 
-        if re.fullmatch(r"[^:@?#\s]+", self.url):  # a path: it holds no password to repeat
-            raise UnknownURL(
-                f"{self.url!r} is not a database URL; for a SQLite file write sqlite:///{self.url}"
-            )
         with usage_errors():
             db = Database(
                 self.url,

@@ -46,8 +46,9 @@ class Database:
             await Checkpointer(db).save({"messages": []}, "thread-1")
 
     Args:
-        url: ``sqlite:///agent.db``, ``sqlite://`` (in memory), ``postgresql://…``, ``oracle://…``,
-            or an `AsyncEngine` of the host's, which stays the host's to dispose.
+        url: ``sqlite:///agent.db`` or the path itself (see below), ``sqlite://`` (in memory),
+            ``postgresql://…``, ``oracle://…``, or an `AsyncEngine` of the host's, which stays the
+            host's to dispose.
         read_url: a read replica of the database at *url*, as a URL or an `AsyncEngine`; PostgreSQL
             and Oracle. Listings, search and statistics are read from it; see below.
         tenant: the owner of the data; every row carries it, and no operation crosses it.
@@ -87,6 +88,10 @@ class Database:
     `exists`, `get_metadata`, `diff`, `export`, and whatever is given ``connection=``. `primary`
     reads everything there, `replica` everything from the replica. While the replica is away its
     reads go to the primary; `memalchemy.database.replica` logs that once for each outage.
+
+    A path stands for the SQLite file there if it can be nothing else: it ends in ``.db``,
+    ``.sqlite`` or ``.sqlite3``, has a ``/`` or a backslash in it, or names a file that is there.
+    After ``sqlite:`` any path does.
 
     Construction does no I/O and needs no running loop; one object serves several loops, one after
     another or in several threads, and survives a fork. One of SQLite that is dropped without

@@ -82,7 +82,10 @@ class SchemaOutdated(MemalchemyError):
         where = f" in {schema!r}" if schema else ""
         option = f" --schema {schema}" if schema else ""
         state = f"{what} {found}{where}, this release needs {head}"
-        todo = f"memalchemy --db URL{option} upgrade (in Python: await Database(…).migrate())"
+        todo = (
+            f"memalchemy --db URL{option} upgrade (in Python: await Database(…).migrate(), before "
+            "`async with`; or, in development, Database(…, migrate='upgrade'))"
+        )
         if read_only:
             todo += "; not on this Database, which was opened read-only"
         if missing_file is not None:

@@ -97,7 +97,13 @@ class Backend:
             raise ValueError(
                 "a database in memory is new and empty, so it cannot be opened read-only"
             )
-        self._migrate = "check" if self.read_only and migrate == "auto" else migrate
+        if self.read_only and migrate == "upgrade":
+            raise ValueError("migrate='upgrade' writes, and the database is opened read-only")
+        if migrate == "auto":
+            migrate = "upgrade" if self.dialect.single_writer and target is not None else "check"
+        if self.read_only and migrate == "upgrade":
+            migrate = "check"
+        self._migrate = migrate
         self._pid = os.getpid()
         self._is_ready = False
         self._ready_locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
@@ -113,7 +119,7 @@ class Backend:
                 weakref.ref(self),
                 target.path,
                 "FULL" if durability == "full" else "NORMAL",
-                may_create=self._migrate == "auto",
+                may_create=self._migrate == "upgrade",
                 read_only=self.read_only,
                 open_timeout=connect_timeout,
                 statement_timeout=statement_timeout,
@@ -183,7 +189,7 @@ class Backend:
         async with self._ready_locks.setdefault(loop, asyncio.Lock()):
             if self._is_ready:
                 return
-            if self._migrate == "auto" and isinstance(self._executor, SQLiteExecutor):
+            if self._migrate == "upgrade":
                 await self.migrate("head", only_if_needed=True)
             elif self._migrate != "off":
                 await self.check()

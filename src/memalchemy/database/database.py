@@ -54,8 +54,10 @@ class Database:
         tenant: the owner of the data; every row carries it, and no operation crosses it.
         schema: the schema that holds the tables (PostgreSQL, Oracle).
         migrate: ``"auto"`` brings a SQLite file to this release's schema on first use and only
-            checks a server's; ``"check"`` only ever checks; ``"off"`` does neither. A SQLite
-            file that is not there is made by ``"auto"``, `migrate` and `run_sync` only.
+            checks a server's; ``"upgrade"`` brings a server's there, too, under a lock, so several
+            processes may start at once: for development and tests. ``"check"`` only ever checks;
+            ``"off"`` does neither. A SQLite file that is not there is made by ``"auto"``,
+            ``"upgrade"``, `migrate` and `run_sync` only.
         read_only: refuse every write with `ReadOnly`, create nothing, run no migration. A SQLite
             file is read as it is, also where neither it nor its directory may be written, and while
             another process writes it; ``?mode=ro`` in its URL says the same. A server's sessions
@@ -107,7 +109,7 @@ class Database:
         read_url: str | URL | AsyncEngine | None = None,
         tenant: str = "default",
         schema: str | None = None,
-        migrate: Literal["auto", "check", "off"] = "auto",
+        migrate: Literal["auto", "upgrade", "check", "off"] = "auto",
         read_only: bool = False,
         pgbouncer: bool = False,
         durability: Literal["full", "normal"] = "full",
@@ -118,8 +120,8 @@ class Database:
         allow_plaintext: bool = False,
         **engine_options: Any,
     ) -> None:
-        if migrate not in ("auto", "check", "off"):
-            raise ValueError(f"migrate is 'auto', 'check' or 'off', not {migrate!r}")
+        if migrate not in ("auto", "upgrade", "check", "off"):
+            raise ValueError(f"migrate is 'auto', 'upgrade', 'check' or 'off', not {migrate!r}")
         if durability not in ("full", "normal"):
             raise ValueError(f"durability is 'full' or 'normal', not {durability!r}")
         self.tenant = check_tenant(tenant)
@@ -137,7 +139,11 @@ class Database:
             engine_options=engine_options,
         )
         self._backend = open_(url)
-        self._replica = None if read_url is None else Replica(open_(read_url), self._backend)
+        if migrate == "upgrade":
+            migrate = "check"  # a replica follows its primary
+        self._replica = (
+            None if read_url is None else Replica(open_(read_url, migrate=migrate), self._backend)
+        )
         self._replica_reads: Literal["some", "none", "all"] = "some"
         self._fallback = True
 

@@ -96,15 +96,18 @@ class Database:
             Checkpointer(db).save({"messages": []}, "thread-1")
 
     Args:
-        url: ``sqlite:///agent.db``, ``sqlite://`` (in memory), ``postgresql://…``, ``oracle://…``,
-            or an `AsyncEngine` of the host's, which stays the host's to dispose.
+        url: ``sqlite:///agent.db`` or the path itself (see below), ``sqlite://`` (in memory),
+            ``postgresql://…``, ``oracle://…``, or an `AsyncEngine` of the host's, which stays the
+            host's to dispose.
         read_url: a read replica of the database at *url*, as a URL or an `AsyncEngine`; PostgreSQL
             and Oracle. Listings, search and statistics are read from it; see below.
         tenant: the owner of the data; every row carries it, and no operation crosses it.
         schema: the schema that holds the tables (PostgreSQL, Oracle).
         migrate: ``"auto"`` brings a SQLite file to this release's schema on first use and only
-            checks a server's; ``"check"`` only ever checks; ``"off"`` does neither. A SQLite
-            file that is not there is made by ``"auto"``, `migrate` and `run_sync` only.
+            checks a server's; ``"upgrade"`` brings a server's there, too, under a lock, so several
+            processes may start at once: for development and tests. ``"check"`` only ever checks;
+            ``"off"`` does neither. A SQLite file that is not there is made by ``"auto"``,
+            ``"upgrade"``, `migrate` and `run_sync` only.
         read_only: refuse every write with `ReadOnly`, create nothing, run no migration. A SQLite
             file is read as it is, also where neither it nor its directory may be written, and while
             another process writes it; ``?mode=ro`` in its URL says the same. A server's sessions
@@ -138,6 +141,10 @@ class Database:
     reads everything there, `replica` everything from the replica. While the replica is away its
     reads go to the primary; `memalchemy.database.replica` logs that once for each outage.
 
+    A path stands for the SQLite file there if it can be nothing else: it ends in ``.db``,
+    ``.sqlite`` or ``.sqlite3``, has a ``/`` or a backslash in it, or names a file that is there.
+    After ``sqlite:`` any path does.
+
     Construction does no I/O and needs no running loop; one object serves several loops, one after
     another or in several threads, and survives a fork. One of SQLite that is dropped without
     `close` ends its threads when they have done what they were given.
@@ -151,7 +158,7 @@ class Database:
         read_url: str | URL | AsyncEngine | None = None,
         tenant: str = "default",
         schema: str | None = None,
-        migrate: Literal["auto", "check", "off"] = "auto",
+        migrate: Literal["auto", "upgrade", "check", "off"] = "auto",
         read_only: bool = False,
         pgbouncer: bool = False,
         durability: Literal["full", "normal"] = "full",

@@ -183,21 +183,29 @@ def offline(
     *start* is ``base`` going up and ``head`` going down, unless given. The script assumes pgvector;
     with ``pgvector=False`` the vector column is bytes. Going down it drops tables whether they hold
     rows or not: a script cannot look.
+
+    Raises:
+        CommandError: a revision does not exist, or *revision* lies in the other direction.
     """
     start = start or ("head" if down else "base")
     from alembic.operations import Operations
     from alembic.runtime.migration import MigrationContext
+    from alembic.util import CommandError
 
     out = io.StringIO()
     steps = Steps()
     ours = DIALECTS[dialect]
+    begin = None if start == "base" else scripts().as_revision_number(start)
+    end = None if revision == "base" else scripts().as_revision_number(revision)
+    if not down and begin in revisions() and end in revisions() and begin > end:
+        raise CommandError(f"{begin} comes after {end}, so going there is a downgrade")
     context = MigrationContext.configure(
         dialect_name=ours.sqlalchemy_name,
         opts=context_options(schema, ours)
         | {
             "as_sql": True,
             "output_buffer": out,
-            "starting_rev": None if start == "base" else scripts().as_revision_number(start),
+            "starting_rev": begin,
             "fn": lambda heads, _: _steps_to(revision, heads, down=down),
             "on_version_apply": (steps,),
             "memalchemy_pgvector": pgvector,

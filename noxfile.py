@@ -5,19 +5,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import time
 
 import nox
 
 nox.options.default_venv_backend = "uv|virtualenv"
-CHANGE = ["lint", "types", "architecture", "sqlite", "postgres", "wheel"]
+CHANGE = ["lint", "types", "architecture", "docs", "sqlite", "postgres", "wheel", "inspector"]
 RELEASE = [
+    "pyright",
     "long",
     "sync",
     "encrypted",
     "oracle",
     "lowest",
+    "examples",
     "frameworks",
     "crewai",
     "pydantic-ai-harness",
@@ -35,6 +39,7 @@ YOURS = {"POSTGRES_URL", "ORACLE_URL"} & {*os.environ}
 WORKERS = 0 if YOURS else min(os.cpu_count() or 1, 4)
 # The driver's type checks are asked through private names of this version.
 ORACLE_DRIVER = "oracledb==26.1.0"
+EXAMPLES = ("langgraph==1.2.22", "fastapi==0.165.0", "nbclient==0.11.0", "ipykernel==7.4.0")
 NO_FRAMEWORKS = "--ignore=tests/integrations"
 CREWAI_TESTS = (
     "tests/integrations/test_adapters.py",
@@ -52,14 +57,15 @@ HARNESS_TESTS = (
     "tests/integrations/test_pydantic_ai_harness_memory.py",
     "tests/integrations/test_pydantic_ai_harness_steps.py",
 )
-SHORT = ("--length", "short", NO_FRAMEWORKS)
+NO_BROWSER = "--ignore=tests/browser"
+SHORT = ("--length", "short", NO_FRAMEWORKS, NO_BROWSER)
 BEHAVIOUR = ("--length", "any", "tests/behaviour")
 
 
 @nox.session(venv_backend="none")
 def plan(session: nox.Session) -> None:
     """Say what plain nox runs, and how long it takes."""
-    session.log(f"plain nox runs {', '.join(CHANGE)}: about 11 minutes on two cores")
+    session.log(f"plain nox runs {', '.join(CHANGE)}: about 13 minutes on two cores")
     session.log(f"nox -s release runs {', '.join(RELEASE)} besides: an hour or more")
 
 
@@ -76,6 +82,23 @@ def types(session: nox.Session) -> None:
     """Types: mypy, strict, over the package."""
     session.install("mypy==2.4.1", ".[all]")
     session.run("mypy")
+
+
+@nox.session(default=False)
+def pyright(session: nox.Session) -> None:
+    """Types as users see them: pyright over a program, and at least 98 % of all names known."""
+    session.install("pyright[nodejs]==1.1.414", ".[all]")
+    session.install(*nox.project.dependency_groups(nox.project.load_toml(), "frameworks"))
+    session.run("pyright")
+    # The exit code asks for 100 %. What is a framework's is not counted.
+    about = ("--verifytypes", "memalchemy", "--ignoreexternal", "--outputjson")
+    told = session.run("pyright", *about, silent=True, success_codes=[0, 1])
+    told = str(told)[str(told).index("{") :]
+    score = json.loads(told)["typeCompleteness"]["completenessScore"]
+    session.log(f"{score:.1%} of the names have a known type")
+    if score < 0.98:
+        session.run("pyright", *about[:-1], success_codes=[0, 1])
+        session.error("less than 98 % of the names have a known type")
 
 
 @nox.session
@@ -114,6 +137,20 @@ def oracle(session: nox.Session) -> None:
     names += ("store_conditions", "store_batches")
     some = [f"tests/behaviour/test_{name}.py" for name in names]
     _pytest(session, *strict, "postgresql", *some, habits)
+
+
+@nox.session(default=False)
+def examples(session: nox.Session) -> None:
+    """The examples, each as a reader runs it."""
+    session.install(".[server,langgraph]", *EXAMPLES)
+    session.chdir("examples")
+    for script in ("script_without_asyncio", "langgraph_interrupts", "long_term_memory"):
+        session.run("python", "-W", "error", f"{script}.py")
+    session.run("python", "run_notebook.py", "tour.ipynb")
+    session.chdir("fastapi_service")
+    url = f"sqlite+aiosqlite:///{session.create_tmp()}/service-{time.time_ns()}.db"
+    for command in ("-m alembic upgrade heads", "-m alembic check", "try_service.py"):
+        session.run("python", "-W", "error", *command.split(), env={"DATABASE_URL": url})
 
 
 @nox.session(default=False)
@@ -162,14 +199,14 @@ def release(session: nox.Session) -> None:
 @nox.session(default=False)
 def long(session: nox.Session) -> None:
     """The long tests: kills, cut connections, soaks; and psycopg and SQLite in memory."""
-    longest = ("--databases", "sqlite,postgresql", "--length", "long", NO_FRAMEWORKS)
+    longest = ("--databases", "sqlite,postgresql", "--length", "long", NO_FRAMEWORKS, NO_BROWSER)
     _tests(session, EXTRAS, ORACLE_DRIVER, only=longest)
     if session.posargs:
         return
     others = ("--databases", "sqlite-memory,psycopg", "--length", "any")
     # What has a synchronous face is asked through it there, by the session sync.
     _pytest(session, *others, "-m", "asyncio_only", "tests/behaviour")
-    beside = (NO_FRAMEWORKS, "--ignore=tests/behaviour")
+    beside = (NO_FRAMEWORKS, NO_BROWSER, "--ignore=tests/behaviour")
     _pytest(session, *others, "-k", "sqlite-memory or psycopg", *beside)
 
 
@@ -223,6 +260,25 @@ def wheel(session: nox.Session) -> None:
     session.install("--force-reinstall", built)
     session.chdir(dist)  # so that the checkout is not what is imported
     session.run("memalchemy", "demo", "--no-color")
+
+
+@nox.session
+def inspector(session: nox.Session) -> None:
+    """The inspector's pages in Debian's Chromium: every view, attacks, keyboard, accessibility."""
+    # MEMALCHEMY_PICTURES names a directory for screenshots, of which docs/images has some.
+    browser = ("playwright==1.65.2", "axe-playwright-python==0.1.8")
+    _tests(
+        session, ".[server,langgraph]", *browser, only=("--databases", "sqlite", "tests/browser")
+    )
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation site, in build/site: links, anchors and the names of the reference."""
+    session.install(*nox.project.dependency_groups(nox.project.load_toml(), "docs"))
+    session.env["NO_MKDOCS_2_WARNING"] = "1"
+    session.run("mkdocs", "build", "--strict")
+    session.run("python", "-m", "website.check_site")
 
 
 @nox.session(default=False)

@@ -3,8 +3,7 @@
 Both are called without ``await``, as ``chain.invoke`` does: `add_messages` with the two messages of
 a turn, ``messages`` for all of them, each by a new object on a shared engine or `Database`. Both
 commit every turn durably. Ours indexes the words, theirs does not: bytes and saves are reported for
-ours with and without. On PostgreSQL, where the index is a large part of a save, a target is set for
-saves of the same thing only.
+ours with and without.
 """
 
 from __future__ import annotations
@@ -110,8 +109,7 @@ async def _of_engine(
             _saving, partial(ours, db=quiet, index_text=False), talk[:length], talk[:2], numbers
         )
         found = await take_turns(saves, rounds)
-        with_target = engine == "SQLite"
-        yield _finding(engine, "save a turn", length, found, with_target=with_target)
+        yield _finding(engine, "save a turn", length, found)
         found["ours"] = found["silent"]
         yield _finding(engine, "save a turn without words to find", length, found)
     alchemy.dispose()
@@ -151,15 +149,13 @@ async def _saving(
     return await asyncio.to_thread(save)
 
 
-def _finding(
-    engine: str, what: str, length: int, found: dict[str, list[float]], *, with_target: bool = True
-) -> Finding:
+def _finding(engine: str, what: str, length: int, found: dict[str, list[float]]) -> Finding:
     return Finding(
         "langchain_histories",
         f"{engine}: {what} at {length:,} messages, SQLChatMessageHistory to ours",
         ratio(found["theirs"], found["ours"]),
         "x",
-        at_least(TARGETS[engine]) if with_target else None,
+        at_least(TARGETS[engine]),
         milliseconds(found["ours"]),
         milliseconds(found["theirs"]),
     )

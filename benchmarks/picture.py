@@ -1,13 +1,16 @@
-"""The findings as one SVG: how far each stands from its target, on an axis of powers of two.
+"""Pictures of the findings as SVG; colours follow the reader's light or dark scheme.
 
-Bars start at the target. To the left the promise is kept with room to spare, to the right it is
-not. Met and missed differ in the side, in the fill (plain, hatched) and in the word beside them,
-not only in colour; colours follow the reader's light or dark scheme. Knows nothing but findings.
+`draw` shows how far each finding stands from its target, on an axis of powers of two. Bars start at
+the target. To the left the promise is kept with room to spare, to the right it is not. Met and
+missed differ in the side, in the fill (plain, hatched) and in the word beside them, not only in
+colour. `draw_pairs` shows what both sides took, on a linear axis from zero. Knows nothing but
+findings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from math import log2
 
@@ -43,6 +46,25 @@ STYLE = """
   }
 """
 
+PAIRS, PAIR_LABELS, PAIR_VALUES = 760, 210, 90
+"""Widths of the picture of pairs, of its labels, and of the values right of its bars."""
+
+PAIRS_STYLE = """
+  text { font: 13px system-ui, sans-serif; fill: #1f2328 }
+  .head { font-weight: 600; font-size: 14px }
+  .small { font-size: 12px; fill: #59636e }
+  .ours { fill: #1a7f64 }
+  .ours-word { font-weight: 600; fill: #17594a }
+  .theirs { fill: #afb8c1 }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #f0f6fc }
+    .small { fill: #9198a1 }
+    .ours { fill: #4cc3a0 }
+    .ours-word { fill: #7fdcc1 }
+    .theirs { fill: #656d76 }
+  }
+"""
+
 
 def draw(groups: Iterable[tuple[str, list[Finding]]]) -> str:
     """An SVG document of the findings that have a target."""
@@ -68,6 +90,60 @@ def draw(groups: Iterable[tuple[str, list[Finding]]]) -> str:
         "</pattern></defs>",
     ]
     return "\n".join([*head, *_axis(height - 12), *rows, "</svg>"]) + "\n"
+
+
+def draw_pairs(panels: Mapping[str, Sequence[tuple[str, Finding]]], names: tuple[str, str]) -> str:
+    """An SVG of panels with a title each, in which every finding is two bars from zero.
+
+    The bars of a panel share a linear axis; *names* are those of the two sides.
+    """
+    rows = [*_legend(names)]
+    y = 44.0
+    for title, findings in panels.items():
+        rows.append(_text(16, y + 14, title, "head"))
+        y += 26
+        measured = [(label, measure(one.ours), measure(one.theirs)) for label, one in findings]
+        longest = max(amount for _, *both in measured for amount, _ in both)
+        for label, ours, theirs in measured:
+            rows.append(_text(PAIR_LABELS - 12, y + 19, label, "", "end"))
+            for (amount, words), kind, top in ((ours, "ours", y), (theirs, "theirs", y + 14)):
+                length = max(amount / longest * (PAIRS - PAIR_LABELS - PAIR_VALUES), 1.5)
+                rows.append(
+                    f'<rect class="{kind}" x="{PAIR_LABELS}" y="{top:.1f}" width="{length:.1f}" '
+                    'height="12" rx="1"/>'
+                )
+                rows.append(
+                    _text(PAIR_LABELS + length + 7, top + 10.5, words, f"small {kind}-word")
+                )
+            y += 36
+        y += 10
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {PAIRS} {y:.0f}" '
+        f'width="{PAIRS}" height="{y:.0f}" role="img" aria-labelledby="title">',
+        f'<title id="title">{escape(" and ".join(panels))}: {names[0]} beside {names[1]}</title>',
+        f"<style>{PAIRS_STYLE}</style>",
+    ]
+    return "\n".join([*head, *rows, "</svg>"]) + "\n"
+
+
+def measure(text: str) -> tuple[float, str]:
+    """Return the number of a text such as ``AsyncSqliteSaver 405.53 MB``, and it with its unit.
+
+    Raises:
+        ValueError: there is no number of bytes or time in it.
+    """
+    found = re.search(r"([\d.,]+) (MB|ms)\b", text)
+    if found is None:
+        raise ValueError(f"no number with its unit in {text!r}")
+    return float(found[1].replace(",", "")), found[0]
+
+
+def _legend(names: tuple[str, str]) -> list[str]:
+    lines = []
+    for name, kind, x in ((names[0], "ours", 16), (names[1], "theirs", 150)):
+        lines.append(f'<rect class="{kind}" x="{x}" y="14" width="12" height="12" rx="1"/>')
+        lines.append(_text(x + 19, 24.5, name, ""))
+    return lines
 
 
 def _x(score: float) -> float:

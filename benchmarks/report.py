@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import TOLERANCE, Finding
-from benchmarks.picture import draw
+from benchmarks.picture import draw, draw_pairs
 from benchmarks.workload import FULL
 
 ROOT = Path(__file__).parents[1]
@@ -29,6 +29,18 @@ PAGES = {
 }
 """The committed runs, by the names of their JSON and their picture, and where each is shown."""
 BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
+
+OVERVIEW = "size-and-speed.svg"
+"""README's picture, of the bytes on disk and the time of a save beside LangGraph's savers."""
+
+HIGHLIGHTS = {
+    "AsyncSqliteSaver's bytes to ours, text search on": "bytes of 1,222 steps, SQLite",
+    "AsyncPostgresSaver's bytes to ours, text search on": "bytes of 1,222 steps, PostgreSQL",
+    "save at 1,000 messages, PostgreSQL": "save at 1,000 messages, PostgreSQL",
+    "save at 50 messages, SQLite": "save at 50 messages, SQLite",
+    "load the newest of 1,000 messages, cold, SQLite": "first load of 1,000 messages, SQLite",
+}
+"""Findings that README shows, wins and losses, and what it calls them."""
 
 LIBRARIES = (
     "memalchemy",
@@ -116,6 +128,10 @@ class Results:
             found = [finding for finding in self.findings if finding.group == group]
             if found:
                 yield title, found
+
+    def named(self, name: str) -> Finding:
+        """The finding of that name."""
+        return next(finding for finding in self.findings if finding.name == name)
 
     def as_json(self) -> str:
         found = {"about": self.about, "findings": [one.as_dict() for one in self.findings]}
@@ -223,15 +239,50 @@ def markdown(findings: Iterable[Finding]) -> list[str]:
 
 
 def readme_section(results: Results) -> str:
-    """The last run in short: every target, met or missed."""
+    """The last run in five rows, and how many of all targets it met."""
     about = results.about
-    intro = (
-        f"{summary(results)} Measured on {about['date']}, Python {about['python']}, "
-        f"{about['cpus']} CPUs; ratios are medians of rounds in which the subjects take turns, "
-        f"and a time may miss its target by {about['tolerance']:.0%}."
+    rows = ["| what | memalchemy | LangGraph's savers | memalchemy is |", "|---|---|---|---|"]
+    for name, label in HIGHLIGHTS.items():
+        one = results.named(name)
+        rows.append(f"| {label} | {one.ours} | {one.theirs} | {compared(one)} |")
+    outro = (
+        f"Measured on {about['date']} with Python {about['python']} on {about['cpus']} CPUs; "
+        f"ratios are medians of rounds in which the subjects take turns. {summary(results)}"
     )
-    judged = [one for _, found in results.grouped() for one in found if one.target is not None]
-    return "\n".join([intro, "", *markdown(judged)])
+    return "\n".join([*rows, "", outro])
+
+
+def compared(finding: Finding) -> str:
+    """A finding beside another library in words; where ours loses, they are bold."""
+    if finding.group == "size":  # theirs to ours
+        return _in_words(finding.value, "smaller", "larger")
+    return _in_words(1 / finding.value, "faster", "slower")
+
+
+def _in_words(times: float, better: str, worse: str) -> str:
+    if times >= 1:
+        return f"{times:.3g} times {better}"
+    return f"**{1 / times:.2g} times {worse}**"
+
+
+def overview(results: Results) -> str:
+    """README's picture, as SVG."""
+    databases = {"SQLite": "AsyncSqliteSaver", "PostgreSQL": "AsyncPostgresSaver"}
+    sizes = [
+        (database, results.named(f"{saver}'s bytes to ours, text search on"))
+        for database, saver in databases.items()
+    ]
+    saves = [
+        (f"{database}, {count} messages", results.named(f"save at {count} messages, {database}"))
+        for database in databases
+        for count in ("50", "200", "1,000")
+    ]
+    steps = f"{results.about['messages']:,}"
+    panels = {
+        f"Bytes on disk after {steps} steps of a conversation": sizes,
+        "Time of one save": saves,
+    }
+    return draw_pairs(panels, ("memalchemy", "LangGraph's savers"))
 
 
 def docs_section(results: Results) -> str:
@@ -307,6 +358,8 @@ def stored_file(name: str) -> Path:
 def write_committed(name: str, results: Results) -> None:
     """Let the documentation show *results*: the JSON, the picture and the parts of the pages."""
     write(results, COMMITTED, name)
+    if name == "results":
+        (COMMITTED / OVERVIEW).write_text(overview(results), encoding="utf-8")
     for page in PAGES[name]:
         path = ROOT / page
         text = with_section(path.read_text(encoding="utf-8"), SECTIONS[page](results))

@@ -73,6 +73,8 @@ def _commands(script: str) -> Iterator[tuple[str, ...]]:
 
 
 def _of_a_program(words: list[str]) -> tuple[str, ...] | None:
+    if words and words[0].startswith("_MEMALCHEMY_COMPLETE="):
+        return None  # it prints a script for a shell, and takes no command
     while words and re.fullmatch(r"[A-Z_]+=.*|\$", words[0]):
         words = words[1:]
     if len(words) > 5 and all(re.fullmatch(r"[\d*]+", word) for word in words[:5]):
@@ -91,6 +93,8 @@ def _memalchemy(named: Named, config: pytest.Config) -> str | None:
     words, parent = list(named.words[1:]), None
     if words == ["COMMAND", "--help"]:
         return None
+    if words in (["--install-completion"], ["--show-completion"]):
+        return None  # parsing them is running them
     try:
         while True:
             context = command.make_context(command.name, words, parent=parent)

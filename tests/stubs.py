@@ -1,4 +1,4 @@
-"""Writes the stub of `memalchemy.sync` from the asynchronous classes, for type checkers."""
+"""Writes the stubs of the synchronous classes from the asynchronous ones, for type checkers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from types import ModuleType
+from typing import Any, get_overloads
 
 from memalchemy import sync
-from memalchemy.sync.face import Face, Root
+from memalchemy.sync.face import Face, Root, plain_type
 
 LINE = 100
 HEAD = '"""Generated: MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py."""\n'
@@ -23,28 +24,29 @@ _ELSEWHERE = {"AbstractContextManager": "contextlib", "Self": "typing"}
 
 
 class Stub:
-    """The text of the stub, and what it must import for it."""
+    """The text of a module's stub, and what it must import for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: ModuleType = sync) -> None:
+        self.module = module
         self.imports: dict[str, set[str]] = defaultdict(set)
         self.faces = {
             name: value
-            for name in sync.__all__
-            if inspect.isclass(value := getattr(sync, name)) and issubclass(value, Face)
+            for name in module.__all__
+            if inspect.isclass(value := getattr(module, name)) and issubclass(value, Face)
         }
 
     def text(self) -> str:
         # Roots first: others name them in their arguments.
         ordered = sorted(self.faces.items(), key=lambda f: (not issubclass(f[1], Root), f[0]))
         classes = [self._class(name, of) for name, of in ordered]
-        for name in sync.__all__:
+        for name in self.module.__all__:
             if name not in self.faces:
                 self.imports[_home(name)].add(f"{name} as {name}")
-        exported = "".join(f'    "{name}",\n' for name in sync.__all__)
+        exported = "".join(f'    "{name}",\n' for name in self.module.__all__)
         return "\n".join([HEAD, self._imports(), f"__all__ = [\n{exported}]\n", *classes])
 
     def _class(self, name: str, face: Any) -> str:
-        lines = [f"class {name}:"]
+        lines = [f"class {name}{self._parameters(face._of)}:"]
         if face.__doc__:
             lines += [_docstring(face.__doc__, 4), ""]
         lines += sorted(self._attributes(face))
@@ -53,14 +55,28 @@ class Stub:
                 lines += self._member(face, member)
         return "\n".join(lines).rstrip() + "\n"
 
+    def _parameters(self, of: Any) -> str:
+        """The base class that makes the face generic, as *of* is."""
+        variables = [variable.__name__ for variable in getattr(of, "__parameters__", ())]
+        if not variables:
+            return ""
+        for name in variables:
+            self._import(name, of.__module__)
+        self.imports["typing"].add("Generic")
+        return f"(Generic[{', '.join(variables)}])"
+
     def _attributes(self, face: Any) -> Iterator[str]:
+        annotated: set[str] = set()
         for cls in face._of.__mro__:
             for name, annotation in inspect.get_annotations(cls).items():
                 if not name.startswith("_"):
+                    annotated.add(name)
                     yield f"    {name}: {self._typed(annotation, cls.__module__)}"
         for name in dir(face):
             value = inspect.getattr_static(face, name)
-            if not (name.startswith("_") or inspect.isfunction(value) or _is_property(value)):
+            if name in annotated or name.startswith("_"):
+                continue
+            if not (inspect.isfunction(value) or _is_property(value)):
                 kind = type(value)
                 if kind.__module__ != "builtins":
                     self.imports[kind.__module__].add(kind.__name__)
@@ -79,7 +95,16 @@ class Stub:
         home = value.__module__ if original is None or own else original.__module__
         if name in _ENTERING and original is None and not own:
             home = inspect.getattr_static(face._of, name.replace("__e", "__ae")).__module__
-        return self._def(name, value, home, value.__doc__)
+        overloads = get_overloads(original) if original is not None else []
+        if not overloads:
+            return self._def(name, value, home, value.__doc__)
+        self.imports["typing"].add("overload")
+        lines: list[str] = []
+        for number, one in enumerate(overloads):
+            # Editors show the docstring of the first.
+            doc = value.__doc__ if number == 0 else None
+            lines += ["    @overload", *self._def(name, one, home, doc)]
+        return lines
 
     def _def(self, name: str, function: Any, home: str, doc: str | None) -> list[str]:
         signature = inspect.signature(function)
@@ -95,11 +120,11 @@ class Stub:
             stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}
             text = stars.get(parameter.kind, "") + parameter.name
             if parameter.annotation is not parameter.empty:
-                text += f": {self._typed(parameter.annotation, home)}"
+                text += f": {self._typed(plain_type(parameter.annotation), home)}"
             if parameter.default is not parameter.empty:
                 text += f" = {_default(parameter.default)}"
             written.append(text)
-        returned = self._typed(signature.return_annotation, home)
+        returned = self._typed(plain_type(signature.return_annotation), home)
         # Editors show the docstring, so it is the body.
         body = [_docstring(doc, 8), ""] if doc else []
         end = f") -> {returned}:" if doc else f") -> {returned}: ..."
@@ -117,7 +142,10 @@ class Stub:
         return text
 
     def _import(self, name: str, home: str) -> None:
-        if name in self.faces or name in sync.__all__ or hasattr(builtins, name):
+        if name in self.faces or name in self.module.__all__ or hasattr(builtins, name):
+            return
+        if name in sync.__all__:
+            self.imports[sync.__name__].add(name)
             return
         if name in _ELSEWHERE:
             self.imports[_ELSEWHERE[name]].add(name)

@@ -11,12 +11,24 @@ import pytest
 
 from pages import BLOCK, ROOT, broken_links, run_page
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "tutorial").glob("*.md")),
+]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
-OTHERS = [CONTRIBUTING, *sorted((ROOT / "docs" / "adr").glob("*.md"))]
+OTHERS = [
+    CONTRIBUTING,
+    *sorted((ROOT / "docs" / "adr").glob("*.md")),
+    *sorted((ROOT / "docs" / "reference").glob("*.md")),
+]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 async def test_the_examples_of_a_page_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -24,7 +36,7 @@ async def test_the_examples_of_a_page_run(
     await run_page(page)
 
 
-@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=name_of)
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert broken_links(page) == []
 
@@ -36,16 +48,19 @@ def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
     assert broken_links(page) == ["#there", "gone.md", "page.md#gone"]
 
 
-def test_the_first_example_of_readme_is_a_script(tmp_path: Path) -> None:
-    script = tmp_path / "example.py"
-    script.write_text(BLOCK.findall((ROOT / "README.md").read_text())[0])
+def test_each_example_of_readme_is_a_script(tmp_path: Path) -> None:
+    printed = []
+    for number, block in enumerate(BLOCK.findall((ROOT / "README.md").read_text())):
+        script = tmp_path / f"example{number}.py"
+        script.write_text(block)
+        ran = subprocess.run(
+            [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stderr
+        printed.append(ran.stdout)
 
-    ran = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-
-    assert ran.returncode == 0, ran.stderr
-    assert "Diff(" in ran.stdout
+    assert len(printed) == 2, "one without asyncio, one with it"
+    assert "Diff(" in printed[0]
 
 
 def test_contributing_names_all_that_is_in_the_package() -> None:

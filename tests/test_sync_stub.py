@@ -1,4 +1,4 @@
-"""The stub of `memalchemy.sync` is what its classes are, and type checkers read it."""
+"""The stubs of the synchronous classes are what these are, and type checkers read them."""
 
 from __future__ import annotations
 
@@ -8,90 +8,26 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import memalchemy
 from memalchemy import sync
+from memalchemy.http import blocking
 from stubs import Stub
 
-STUB = Path(sync.__file__).with_name("__init__.pyi")
 FACES = [sync.Database, sync.Checkpointer]
 
-PROGRAM = """
-from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
-from typing import Any, assert_type
-
-from sqlalchemy import CursorResult, create_engine, text
-from sqlalchemy.orm import Session
-
-from memalchemy import CheckpointInfo, Conflict
-from memalchemy.sync import Checkpointer, Database, LazyIterator, Transaction
-
-
-def steps(checkpointer: Checkpointer) -> Iterator[int]:
-    with closing(checkpointer.history("thread", limit=3)) as infos:
-        assert_type(infos, LazyIterator[CheckpointInfo])
-        yield from (info.seq for info in infos)
-
-
-with Database("sqlite:///agent.db", tenant="acme") as db:
-    checkpointer = Checkpointer(db.for_tenant("other"), namespace=("agents",))
-    assert_type(checkpointer.save({"n": 1}, "thread"), str)
-    assert_type(checkpointer.exists("thread"), bool)
-    assert_type(checkpointer.db.tenant, str)
-    assert_type(db.current(), str | None)
-    try:
-        checkpointer.save({"n": 2}, "thread", expected_parent=None)
-    except Conflict as conflict:
-        print(conflict.current)
-    with db.transaction() as tx:
-        assert_type(tx, Transaction)
-        checkpointer.save({"n": 3}, "thread", connection=tx)
-        assert_type(tx.execute(text("SELECT 1")), CursorResult[Any])
-    with Session(create_engine("sqlite:///agent.db")) as session:
-        checkpointer.load("thread", connection=session)
-    print(list(steps(checkpointer)))
-    checkpointer.save({"n": 4}, thread="thread")  # type: ignore[call-arg]
-    checkpointer.load("thread", connection="no connection")  # type: ignore[arg-type]
-
-
-async def no_coroutine() -> None:
-    await checkpointer.save({}, "thread")  # type: ignore[misc]
-"""
-
-
-def test_the_stub_is_what_the_asynchronous_classes_make_of_it() -> None:
-    text = Stub().text()
+@pytest.mark.parametrize("module", [sync, blocking], ids=["sync", "http.blocking"])
+def test_a_stub_is_what_the_asynchronous_classes_make_of_it(module: ModuleType) -> None:
+    text = Stub(module).text()
+    stub = Path(str(module.__file__)).with_suffix(".pyi")
     if os.environ.get("MEMALCHEMY_REGENERATE"):
-        STUB.write_text(text)
+        stub.write_text(text)
 
-    assert text == STUB.read_text(), "run: MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py"
-
-
-def test_a_strict_type_checker_knows_what_the_synchronous_methods_take_and_give(
-    tmp_path: Path, pytestconfig: pytest.Config
-) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
-    cache = pytestconfig.rootpath / ".mypy_cache"
-    command = [sys.executable, "-m", "mypy", "--strict", f"--cache-dir={cache}", "program.py"]
-    source = Path(memalchemy.__file__).parents[1]
-    # mypy finds what is installed by itself, and refuses to be told.
-    path = {} if source.name == "site-packages" else {"MYPYPATH": str(source)}
-
-    checked = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=os.environ | path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert text == stub.read_text(), "run: MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py"
 
 
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)

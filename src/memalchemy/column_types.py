@@ -120,7 +120,7 @@ class ColumnTypes:
 class StoredType(TypeDecorator[T]):
     """A column type whose `Storage` is its database's."""
 
-    cache_ok = True
+    cache_ok: bool | None = True
     __abstract__ = True
 
     @abc.abstractmethod
@@ -159,8 +159,8 @@ class StoredType(TypeDecorator[T]):
 class Key(StoredType[str]):
     """An id column: any Python string, compared byte by byte."""
 
-    impl = String
-    cache_ok = True
+    impl: type[TypeEngine[Any]] = String
+    cache_ok: bool | None = True
 
     def __init__(self, length: int) -> None:
         super().__init__(length)
@@ -173,7 +173,7 @@ class Key(StoredType[str]):
 class Path(Key):
     """A namespace column: already encoded as ``/a/b/``, so only the byte order matters."""
 
-    cache_ok = True
+    cache_ok: bool | None = True
 
     def storage(self, types: ColumnTypes) -> Storage:
         return Storage(types.string(self.length))
@@ -182,8 +182,8 @@ class Path(Key):
 class LogKey(StoredType[UUID]):
     """The key of a log (`memalchemy.keys.log_key`): ``uuid`` on PostgreSQL, 16 bytes elsewhere."""
 
-    impl = Uuid
-    cache_ok = True
+    impl: type[TypeEngine[Any]] = Uuid
+    cache_ok: bool | None = True
 
     def storage(self, types: ColumnTypes) -> Storage:
         return types.log_key()
@@ -195,8 +195,8 @@ class UtcDateTime(StoredType[datetime]):
     SQLite has no type for times: it stores whole microseconds since 1970.
     """
 
-    impl = DateTime
-    cache_ok = True
+    impl: type[TypeEngine[Any]] = DateTime
+    cache_ok: bool | None = True
 
     def storage(self, types: ColumnTypes) -> Storage:
         return types.time()
@@ -209,8 +209,8 @@ class Json(StoredType[Any]):
     whole float of up to 64 bits comes back as an int.
     """
 
-    impl = JSON
-    cache_ok = True
+    impl: type[TypeEngine[Any]] = JSON
+    cache_ok: bool | None = True
 
     def storage(self, types: ColumnTypes) -> Storage:
         return types.json()
@@ -219,8 +219,8 @@ class Json(StoredType[Any]):
 class Payload(TypeDecorator[bytes]):
     """Bytes of the codec; never empty, because Oracle reads an empty value as NULL."""
 
-    impl = LargeBinary
-    cache_ok = True
+    impl: type[TypeEngine[Any]] = LargeBinary
+    cache_ok: bool | None = True
 
     def process_bind_param(self, value: bytes | None, dialect: Dialect) -> bytes | None:
         return None if value is None else bytes(value)
@@ -234,8 +234,8 @@ class Vector(StoredType[Sequence[float]]):
     column: ``EmbeddingRow.vector.cosine_distance([0.1, 0.2])``.
     """
 
-    impl = LargeBinary
-    cache_ok = True
+    impl: type[TypeEngine[Any]] = LargeBinary
+    cache_ok: bool | None = True
 
     def storage(self, types: ColumnTypes) -> Storage:
         return types.vector()

@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol, Self, runtime_checkable
+from typing import Any, Final, Literal, NotRequired, Protocol, Self, TypedDict, runtime_checkable
+
+from typing_extensions import TypeVar
 
 from memalchemy.errors import InvalidArgument
 from memalchemy.errors import StoreCapabilityError as StoreCapabilityError
@@ -27,6 +29,129 @@ UNSET: Final = Unset.UNSET
 
 Seconds = float | int | timedelta
 """A duration: seconds, or a `timedelta`."""
+
+State = TypeVar("State", default=dict[str, Any])
+"""What `Checkpointer.load` returns: the ``state_type``, or a dict without one."""
+
+MigrateMode = Literal["auto", "upgrade", "check", "off"]
+"""Handling of the schema on first use: see `memalchemy.Database`."""
+
+Durability = Literal["full", "normal"]
+"""What survives a power cut: see `memalchemy.Database`."""
+
+CheckpointOrder = Literal["position", "id"]
+"""Order of checkpoints: as they were saved, or by their ids."""
+
+ItemOrder = Literal["newest", "key"]
+"""Order of listed items: last written first, or by namespace and key."""
+
+SearchMode = Literal["text", "vector", "hybrid"]
+"""What `Store.search` compares: words, vectors, or both."""
+
+Metric = Literal["cosine", "dot", "l2"]
+"""How vectors are compared."""
+
+
+class _CheckpointFields(TypedDict):
+    thread_id: str
+    checkpoint_id: str
+    parent_id: str | None
+    seq: int
+    metadata: dict[str, Any]
+    created_at: datetime
+    raw_size: int
+    stored_size: int
+    occurred_at: datetime
+
+
+class CheckpointRecord(_CheckpointFields):
+    """The fields of a `CheckpointInfo` as a dict: `Checkpointer.get_metadata` and listings."""
+
+    namespace: tuple[str, ...]
+
+
+class CheckpointMatch(CheckpointRecord):
+    """Checkpoint that `Checkpointer.query_by_metadata` found, with its state if asked for."""
+
+    data: NotRequired[dict[str, Any]]
+
+
+class CheckpointHit(CheckpointMatch):
+    """Checkpoint that `Checkpointer.search` found, with ``score`` (0 to 1) and ``snippet``."""
+
+    score: float
+    snippet: str
+
+
+class CheckpointWithData(CheckpointRecord):
+    """Checkpoint that `Checkpointer.search_data` found, with its state as it is stored."""
+
+    data: dict[str, Any]
+
+
+class StorageStats(TypedDict):
+    """Number and sizes of a thread's checkpoints: `Checkpointer.get_storage_stats`."""
+
+    total_checkpoints: int
+    total_size: int
+    compressed_size: int
+    compression_ratio: float
+    full_checkpoints: int
+    delta_checkpoints: int
+
+
+class ExportedCheckpoint(_CheckpointFields):
+    """Checkpoint in an export: its state as JSON, with tags for the values that JSON lacks."""
+
+    tenant: str
+    namespace: list[str]
+    state: dict[str, Any]
+
+
+class ExportedEntry(TypedDict):
+    """Entry of a log in an export: its value as JSON, with tags for the values that JSON lacks."""
+
+    tenant: str
+    namespace: list[str]
+    thread_id: str
+    position: int
+    key: str | None
+    occurred_at: datetime
+    stored_at: datetime
+    value: Any
+
+
+ExportRecord = ExportedCheckpoint | ExportedEntry
+"""Record of `Checkpointer.export`."""
+
+
+class ReplicaHealth(TypedDict):
+    """Health of a read replica. Of one that cannot be used only ``url`` and ``error`` are known."""
+
+    url: str
+    usable: bool
+    error: str | None
+    dialect: NotRequired[str]
+    server_version: NotRequired[str | None]
+    revision: NotRequired[str | None]
+    head: NotRequired[str]
+    checked_out: NotRequired[int]
+
+
+class Health(TypedDict):
+    """Health of a database: `memalchemy.Database.health`.
+
+    ``revision`` is that of its schema, ``head`` the one of this release; ``checked_out`` is the
+    number of connections in use.
+    """
+
+    url: str
+    dialect: str
+    server_version: str | None
+    revision: str | None
+    head: str
+    checked_out: int
+    replica: NotRequired[ReplicaHealth]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +176,12 @@ class CheckpointInfo:
     occurred_at: datetime
     namespace: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> CheckpointRecord:
         """Return the fields as a dict, the one shape that metadata queries return."""
         # All but the metadata are immutable, and `asdict` copies each of them.
-        found = {name: getattr(self, name) for name in self.__slots__}
-        return found | {"metadata": deepcopy(self.metadata)}
+        found: Any = {name: getattr(self, name) for name in self.__slots__}
+        record: CheckpointRecord = found | {"metadata": deepcopy(self.metadata)}
+        return record
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +244,7 @@ class Snapshot:
 
     checkpoint_id: str
     parent_id: str | None
-    state: Any
+    state: dict[str, Any]
     writes: list[PendingWrite]
 
 
@@ -144,14 +270,20 @@ class Retention:
     A checkpoint is deleted when no given rule keeps it: it is not among the newest ``keep_last``;
     it is not every ``keep_every``-th that was saved of the thread (of 3: the third, the sixth and
     so on, whatever was deleted since); and it happened longer ago than ``older_than``.
+
+    A `Checkpointer` deletes with each save, in the save's own statement, and the words of a
+    checkpoint go with it. With ``apply_every`` it does so with one of so many saves, as
+    `Checkpointer.prune` does: words that a remaining state holds are found there from then on. Up
+    to ``apply_every - 1`` checkpoints more than the rules keep are there meanwhile.
     """
 
     keep_last: int | None = None
     keep_every: int | None = None
     older_than: Seconds | None = None
+    apply_every: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("keep_last", "keep_every"):
+        for name in ("keep_last", "keep_every", "apply_every"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise InvalidArgument(f"{name} must be a whole number of at least 1, not {value!r}")
@@ -283,6 +415,25 @@ class LogReading:
     mark: int = 0
 
 
+class ItemRecord(TypedDict):
+    """A `StoreItem` as JSON has it, its value as it is."""
+
+    namespace: list[str]
+    key: str
+    value: Any
+    metadata: dict[str, Any]
+    created_at: str
+    updated_at: str
+    version: int
+    expires_at: str | None
+
+
+class ExportedItem(ItemRecord):
+    """Item in an export: its value with tags, and ``vectors`` if they were asked for."""
+
+    vectors: NotRequired[list[dict[str, Any]]]
+
+
 @dataclass(frozen=True, slots=True)
 class StoreItem:
     """A value under (namespace, key), as it is now.
@@ -300,7 +451,7 @@ class StoreItem:
     version: int = 1
     expires_at: datetime | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> ItemRecord:
         """The fields as JSON has them: the namespace a list, times in ISO 8601; the value as is."""
         return {
             "namespace": list(self.namespace),
@@ -469,4 +620,11 @@ def check_query(value: str, name: str = "query") -> str:
     """Return *value* if it is a text."""
     if not isinstance(value, str):
         raise TypeError(f"{name} is a str, not {type(value).__name__}")
+    return value
+
+
+def plain_number(value: Any) -> Any:
+    """Return Python's own number for a scalar of numpy; anything else as it is."""
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and hasattr(value, "dtype"):
+        return value.item() if value.dtype.kind in "biuf" and not value.shape else value
     return value

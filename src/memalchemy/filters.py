@@ -39,8 +39,11 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import count
+from pathlib import PurePath
 from typing import Any
 from uuid import UUID
+
+from memalchemy.contracts import plain_number
 
 MAX_DEPTH = 50  # of mappings, lists and sets in each other
 MAX_PARTS = 10_000  # fields, operators and operands, whatever they hold included
@@ -66,7 +69,8 @@ class Filter:
 
         Raises:
             TypeError: not a mapping, a key that is not a str, an operand that no item can hold
-                (JSON values, tuples, sets, bytes, datetimes, dates, UUIDs and Decimals it can).
+                (JSON values, tuples, sets, bytes, datetimes, dates, UUIDs, Decimals, paths and
+                numbers of numpy it can).
             ValueError: an unknown operator, an operand that its operator cannot use, a malformed
                 JSON pointer; nested over 50 levels deep, of over 500 conditions, or of over 10,000
                 parts.
@@ -104,6 +108,7 @@ class Filter:
 
 
 def _copy(tree: Any, where: str, room: int, parts: Iterator[int]) -> Any:
+    tree = plain_number(tree)
     kind = _kind(tree)
     if next(parts) > MAX_PARTS:
         raise ValueError(f"the filter has over {MAX_PARTS:,} parts")
@@ -111,7 +116,7 @@ def _copy(tree: Any, where: str, room: int, parts: Iterator[int]) -> Any:
         raise ValueError(f"the filter is nested over {MAX_DEPTH} levels deep")
     match kind:
         case None:
-            raise TypeError(f"{where} holds a {type(tree).__name__}, which no item can hold")
+            raise TypeError(f"{where} holds a {type(tree).__name__}, which no filter compares")
         case "text":  # str() would make another text of an Enum's member
             return str.__str__(tree)
         case "array":
@@ -267,7 +272,7 @@ def _find(document: Any, steps: _Steps) -> Any:
             document = document[index]
         else:
             return _MISSING
-    return document
+    return plain_number(document)
 
 
 # The semantics: two things are equal if their forms are.
@@ -277,7 +282,7 @@ _KINDS: dict[type, str] = {
     **dict.fromkeys([list, tuple], "array"),
     **dict.fromkeys([set, frozenset], "set"),
     **{type(None): "null", bool: "boolean", str: "text", bytes: "bytes", dict: "object"},
-    **{datetime: "datetime", date: "date", UUID: "uuid"},
+    **{datetime: "datetime", date: "date", UUID: "uuid", PurePath: "path"},
 }
 _CONTAINERS = ("array", "set", "object")
 _ORDERED = ("number", "text", "instant", "date")
@@ -295,6 +300,7 @@ def _comparable(value: Any, room: int = MAX_DEPTH) -> tuple[str, Any]:
 
     What nests deeper than any operand equals nothing, as NaN does.
     """
+    value = plain_number(value)
     kind = _kind(value) if room else None
     match kind:
         case None:

@@ -1,31 +1,40 @@
 """Convert states to the mappings that are stored, and back.
 
-A state is a mapping, a pydantic model, or an object with ``to_checkpoint()`` whose class has
-``from_checkpoint()``.
+A state is a mapping, a pydantic model, an object with ``to_checkpoint()`` whose class has
+``from_checkpoint()``, or a dataclass that is the ``state_type``.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import PurePath
 from typing import Any
+from uuid import UUID
 
 from memalchemy.errors import NotSerialisable
 
 Fallback = Callable[[Any], Any]
 
 
-def to_mapping(state: Any) -> tuple[Mapping[str, Any], Fallback | None]:
+def to_mapping(
+    state: Any, state_type: Any | None = None
+) -> tuple[Mapping[str, Any], Fallback | None]:
     """Return the mapping to store, and a function that simplifies leaves unknown to the codec.
 
     ``to_checkpoint()`` is used before everything else. A pydantic model keeps its Python values
     (datetimes, tuples, sets, bytes, Decimals). Leaves that the codec cannot store, such as enums
     and URLs, take their JSON form, and ``state_type`` validates them back on load. Fields of
     subclasses are kept, computed fields are not, and names are the aliases. A secret is refused and
-    not masked.
+    not masked. A dataclass is stored as its fields if *state_type* is its class, by which it comes
+    back; a field that would come back otherwise, by its annotation, is refused.
 
     Raises:
-        NotSerialisable: *state* is none of the three.
+        NotSerialisable: *state* is none of these.
     """
     convert = getattr(state, "to_checkpoint", None)
     if callable(convert):
@@ -40,6 +49,14 @@ def to_mapping(state: Any) -> tuple[Mapping[str, Any], Fallback | None]:
         return dumped, _json_form
     if isinstance(state, Mapping):
         return state, None
+    if _is_dataclass(type(state)):
+        if type(state) is not state_type:
+            raise NotSerialisable(
+                "",
+                f"is the dataclass {type(state).__name__}; give state_type={type(state).__name__}, "
+                "by which it comes back, or save dataclasses.asdict(x), which comes back as a dict",
+            )
+        return _fields_of(state), None
     raise NotSerialisable(
         "",
         f"is a {type(state).__name__}; a state is a mapping, a pydantic model, or an object with "
@@ -51,6 +68,80 @@ def _is_model(kind: Any) -> bool:
     # No model exists unless pydantic was imported, which takes longer than everything here.
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
+
+
+def _is_dataclass(kind: Any) -> bool:
+    return isinstance(kind, type) and is_dataclass(kind)
+
+
+@lru_cache(64)
+def _adapter(kind: type) -> Any:
+    """Return pydantic's reader and writer of a dataclass.
+
+    Raises:
+        TypeError: an annotation of a field says nothing to pydantic, or names what is not there.
+    """
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
+
+    try:
+        adapter: Any = TypeAdapter(kind)
+        adapter.rebuild(raise_errors=True)
+    except (PydanticUserError, NameError) as error:
+        raise TypeError(f"the fields of {kind.__name__} cannot be read back: {error}") from error
+    return adapter
+
+
+def _fields_of(state: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass as they are stored, if they come back equal from that."""
+    from pydantic import ValidationError
+
+    kind: Any = type(state)
+    name, adapter = kind.__name__, _adapter(kind)
+    dumped = adapter.dump_python(
+        state, round_trip=True, by_alias=True, serialize_as_any=True, warnings=False
+    )
+    stored: dict[str, Any] = _simplified(dumped)
+    try:
+        again = adapter.validate_python(stored)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        # Only the field is named: the rest of a location may be keys of the application's.
+        path = _pointer_to(found["loc"][0]) if found["loc"] else ""
+        raise NotSerialisable(path, f"does not fit its annotation in {name}") from None
+    if again == state:
+        return stored
+    for field in fields(state):
+        before, after = getattr(state, field.name), getattr(again, field.name)
+        # By their texts NaN is NaN, and a class without __eq__ is its fields.
+        if before != after and repr(before) != repr(after):
+            raise NotSerialisable(
+                _pointer_to(field.name), f"would not come back equal by its annotation in {name}"
+            )
+    return stored
+
+
+def _simplified(value: Any) -> Any:
+    """Return *value* with its leaves as the codec stores them; one that it refuses stays."""
+    kind = type(value)
+    if kind is dict:
+        return {key: _simplified(item) for key, item in value.items()}
+    if kind in (list, tuple, set, frozenset):
+        return kind(map(_simplified, value))
+    if kind in _STORED or kind.__module__ == "numpy" or isinstance(value, PurePath):
+        return value
+    try:
+        return _json_form(value)
+    except (TypeError, ValueError):
+        return value
+
+
+_STORED = frozenset({str, int, float, bool, type(None), bytes, datetime, date, UUID, Decimal})
+
+
+def _pointer_to(field: object) -> str:
+    """Return the JSON pointer of a field."""
+    return "/" + str(field).replace("~", "~0").replace("/", "~1")
 
 
 def _json_form(value: Any) -> Any:
@@ -71,6 +162,8 @@ def from_mapping(stored: dict[str, Any], state_type: Any | None) -> Any:
         return build(stored)
     if _is_model(state_type):
         return state_type.model_validate(stored)
+    if _is_dataclass(state_type):
+        return _adapter(state_type).validate_python(stored)
     return state_type(stored)
 
 
@@ -80,6 +173,9 @@ def check_state_type(state_type: Any) -> Any:
     Raises:
         TypeError: it is a class that cannot be built from a mapping, or no class at all.
     """
+    if _is_dataclass(state_type) and not callable(getattr(state_type, "from_checkpoint", None)):
+        _adapter(state_type)
+        return state_type
     known = (
         state_type is None
         or callable(getattr(state_type, "from_checkpoint", None))
@@ -90,7 +186,7 @@ def check_state_type(state_type: Any) -> Any:
     if not known:
         what = state_type.__name__ if isinstance(state_type, type) else type(state_type).__name__
         raise TypeError(
-            "state_type is a pydantic model, or a class with from_checkpoint() and "
+            "state_type is a pydantic model, a dataclass, or a class with from_checkpoint() and "
             f"to_checkpoint(), not {what}"
         )
     return state_type

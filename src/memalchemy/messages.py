@@ -115,6 +115,21 @@ _SHORTENED = {
 """Keys of blocks under which texts are shortened."""
 
 
+_ARGUMENTS = ("arguments", "args", "input", "tool_kwargs", "parameters")
+"""Names of a call's arguments."""
+
+_THOUGHTS = (
+    "thinking",  # Anthropic
+    "reasoningText",  # Bedrock
+    "reasoning_text",  # Haystack
+    "reasoning_content",  # chats of several models
+    "text",
+    "content",
+    "summary",  # OpenAI's Responses
+)
+"""Names under which a thought is text."""
+
+
 class Part(NamedTuple):
     """What a block of a message is, whatever its framework calls it."""
 
@@ -124,7 +139,9 @@ class Part(NamedTuple):
     name: str | None = None
     """The name of the tool that is called."""
     content: Any = None
-    """The content of a text or a result: a text, or blocks."""
+    """The content of a text, a thought or a result: a text, or blocks; the arguments of a call."""
+    is_error: bool = False
+    """A result says that its call failed."""
 
 
 # Reading a message
@@ -259,12 +276,47 @@ def part_of(block: Any) -> Part | None:
             return None
         return Part("thought" if read(block, "thought") is True else "text", content=text)
     if form.kind == "thought":
-        return Part("thought")
+        return Part("thought", content=thought_of(holder))
     name = read(holder, "name") or read(holder, "tool_name")
-    content = None if form.kind == "call" else read(holder, form.content)
+    if form.kind == "call":
+        return Part("call", _id_of(form, holder), name, arguments_of(holder))
+    content = read(holder, form.content)
     if form.content == "response":  # Gemini's is a mapping; ADK puts what is none under this key
         content = read(content, "result")
-    return Part(form.kind, _id_of(form, holder), name, content)
+    return Part("result", _id_of(form, holder), name, content, says_error(holder))
+
+
+def arguments_of(call: Any) -> Any:
+    """Return the arguments of a call: a mapping, or a text that is JSON; ``None`` without any."""
+    holder = call if read(call, "function") is None else read(call, "function")
+    found = (read(holder, name) for name in _ARGUMENTS)
+    return next((one for one in found if one is not None), None)
+
+
+def thought_of(holder: Any) -> str:
+    """Return the text of a model's thought: of a block, or of an item or a message that has one."""
+    if isinstance(holder, str):
+        return holder
+    for name in _THOUGHTS:
+        found = read(holder, name)
+        if isinstance(found, str) and found:
+            return found
+        if isinstance(found, (list, tuple)):
+            texts = [one if isinstance(one, str) else read(one, "text") for one in found]
+            if text := "\n".join(one for one in texts if isinstance(one, str)):
+                return text
+        elif found is not None and not isinstance(found, str) and (text := thought_of(found)):
+            return text
+    return ""
+
+
+def says_error(result: Any) -> bool:
+    """Return whether a result of a tool says that the call failed."""
+    for name in ("is_error", "isError", "error", "exception"):
+        if read(result, name):
+            return True
+    is_retry: bool = read(result, "part_kind") == "retry-prompt"
+    return is_retry or bool(read(result, "status") == "error")
 
 
 def _form_of(block: Any) -> tuple[_Form | None, Any]:

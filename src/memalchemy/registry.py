@@ -11,13 +11,17 @@ import re
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from sqlalchemy.engine import URL
 
 from memalchemy.checkpoints import Checkpointer
+from memalchemy.contracts import State
 from memalchemy.database import Database
 from memalchemy.dialects.urls import file_url
+
+if TYPE_CHECKING:
+    from memalchemy.http.client import HTTPCheckpointer
 
 GROUP = "memalchemy.checkpointers"
 FILE = "memalchemy.db"
@@ -27,7 +31,7 @@ Factory = Callable[..., Any]
 """Called with the keyword arguments, and with ``config_hint=`` if there is text after the colon."""
 
 
-class OwningCheckpointer(Checkpointer):
+class OwningCheckpointer(Checkpointer[State]):
     """Checkpointer with a `Database` of its own, which it closes.
 
     ``async with`` it, or `close` it; a later use opens the database anew.
@@ -45,6 +49,17 @@ class OwningCheckpointer(Checkpointer):
         await self.db.close()
 
 
+@overload
+def get_checkpointer(
+    checkpointer: str, *, state_type: None = None, **options: Any
+) -> OwningCheckpointer[dict[str, Any]] | HTTPCheckpointer[dict[str, Any]]: ...
+@overload
+def get_checkpointer(
+    checkpointer: str,
+    *,
+    state_type: type[State] | Callable[[dict[str, Any]], State],
+    **options: Any,
+) -> OwningCheckpointer[State] | HTTPCheckpointer[State]: ...
 def get_checkpointer(checkpointer: str, **options: Any) -> Any:
     """Return the checkpointer that a text names: ``provider``, ``provider:hint``, or a URL.
 
@@ -58,7 +73,8 @@ def get_checkpointer(checkpointer: str, **options: Any) -> Any:
 
     *options* are those of `Checkpointer` and of `Database`, and for a server SQLAlchemy's own for
     an engine; any other is an error. Construction does no I/O, except that it creates the
-    directory. The result owns its database: ``async with``, or ``close()``.
+    directory. The result owns its database: ``async with``, or ``close()``. Its type is for the
+    providers above; one of somebody else's returns what its factory does.
 
     Raises:
         ValueError: there is no such provider (the message lists them), or the hint makes no sense
@@ -117,13 +133,13 @@ def _entry_points() -> dict[str, metadata.EntryPoint]:
 # --- The providers -------------------------------------------------------------------------------
 
 
-def _memory(config_hint: str | None = None, **options: Any) -> OwningCheckpointer:
+def _memory(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
     if config_hint is not None:
         raise ValueError("memory takes no hint; a file is sqlite:PATH or file:DIRECTORY")
     return _open("sqlite://", options)
 
 
-def _file(config_hint: str | None = None, **options: Any) -> OwningCheckpointer:
+def _file(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
     directory = _required_option(config_hint, options, "base_dir", "file:DIRECTORY")
     if directory.startswith("file://"):
         raise ValueError("file: takes a directory, as in file:checkpoints or file:/var/lib/agent")
@@ -132,7 +148,7 @@ def _file(config_hint: str | None = None, **options: Any) -> OwningCheckpointer:
     return _open(url, options)
 
 
-def _sqlite(config_hint: str | None = None, **options: Any) -> OwningCheckpointer:
+def _sqlite(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
     path = _required_option(config_hint, options, "path", "sqlite:PATH")
     if re.match(r"sqlite(\+\w+)?://", path):
         return _open(path, options)
@@ -141,14 +157,14 @@ def _sqlite(config_hint: str | None = None, **options: Any) -> OwningCheckpointe
     return _open(URL.create("sqlite", database=path), options)
 
 
-def _postgresql(config_hint: str | None = None, **options: Any) -> OwningCheckpointer:
+def _postgresql(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
     named = _required_option(config_hint, options, "database", "postgresql:DATABASE")
     if "://" in named:
         return _open(named, options)
     return _open(URL.create("postgresql", database=named, **_server_parts(options)), options)
 
 
-def _oracle(config_hint: str | None = None, **options: Any) -> OwningCheckpointer:
+def _oracle(config_hint: str | None = None, **options: Any) -> OwningCheckpointer[Any]:
     named = _required_option(config_hint, options, "dsn", "oracle:HOST:PORT/SERVICE")
     if "://" in named:
         return _open(named, options)
@@ -174,7 +190,7 @@ def _http(config_hint: str | None = None, **options: Any) -> Any:
     return HTTPCheckpointer(url, **_check_options(HTTPCheckpointer, options))
 
 
-def _open(url: str | URL, options: dict[str, Any]) -> OwningCheckpointer:
+def _open(url: str | URL, options: dict[str, Any]) -> OwningCheckpointer[Any]:
     """Return a checkpointer on a database of its own; each of the two takes its *options*."""
     for_checkpointer = {k: v for k, v in options.items() if k in _option_names(Checkpointer)}
     rest = {k: v for k, v in options.items() if k not in for_checkpointer}
@@ -183,7 +199,8 @@ def _open(url: str | URL, options: dict[str, Any]) -> OwningCheckpointer:
         raise TypeError(
             f"{', '.join(sorted(unknown))}: no option of Checkpointer, of Database or of an engine"
         )
-    return OwningCheckpointer(Database(url, **rest), **for_checkpointer)
+    made: OwningCheckpointer[Any] = OwningCheckpointer(Database(url, **rest), **for_checkpointer)
+    return made
 
 
 def _required_option(hint: str | None, options: dict[str, Any], name: str, form: str) -> str:

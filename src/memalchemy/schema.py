@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from sqlalchemy import (
@@ -56,7 +56,7 @@ SIGNATURE = LargeBinary(64)
 
 
 class Base(DeclarativeBase):
-    metadata = MetaData(
+    metadata: ClassVar[MetaData] = MetaData(
         naming_convention={
             "pk": "pk_%(table_name)s",
             "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -118,7 +118,7 @@ class ThreadRow(Base):
         viewonly=True, order_by="DeltaRow.seq", back_populates="thread"
     )
 
-    __table_args__ = (
+    __table_args__: Any = (
         Index(None, "tenant", "thread_id", "namespace"),
         Index(None, "tenant", "active_at"),
         Index(None, "tenant", "namespace", "active_at"),
@@ -173,7 +173,7 @@ class CheckpointRow(Base):
     )
     """The row that holds the state."""
 
-    __table_args__ = (
+    __table_args__: Any = (
         UniqueConstraint("log_id", "checkpoint_id"),
         Index("ix_checkpoints_rests_on", "log_id", "rests_on", **_where("rests_on IS NOT NULL")),
         Index("ix_checkpoints_run_id", "tenant", "run_id", **_where("run_id IS NOT NULL")),
@@ -237,7 +237,7 @@ class DeltaRow(Base):
         """The value of an entry, a write or a snapshot; `memalchemy.decode` takes keys, deltas."""
         return decode(self)
 
-    __table_args__ = (
+    __table_args__: Any = (
         Index("ix_deltas_base_seq", "log_id", "base_seq", **_where("base_seq IS NOT NULL")),
         Index(
             "uq_deltas_entry_key",
@@ -303,7 +303,7 @@ class StoreItemRow(Base):
         """The value; `memalchemy.decode` takes the keys of an encrypted one."""
         return decode(self)
 
-    __table_args__ = (
+    __table_args__: Any = (
         # Every write changes it. Without it the newest 10 of 50,000 items took 27 to 77 ms instead
         # of 0.5; with it a put took a tenth to a fifth longer.
         Index(None, "tenant", "namespace", "updated_at", "key"),
@@ -338,7 +338,7 @@ class EmbeddingRow(Base):
 
     item: Mapped[StoreItemRow] = relationship(viewonly=True, back_populates="embeddings")
 
-    __table_args__ = (
+    __table_args__: Any = (
         Index(None, "tenant", "namespace", "model", "dimensions"),
         Index(None, "tenant", "namespace", "change").ddl_if(dialect="sqlite"),
         CheckConstraint("part >= 0 AND dimensions > 0 AND change >= 0", name="numbers"),

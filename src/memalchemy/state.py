@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 from uuid import uuid4
 
 from pydantic import (
@@ -59,7 +59,9 @@ Moment = Annotated[datetime, PlainSerializer(_as_text)]
 
 class _Record(BaseModel):
     # Without hide_input_in_errors an error of validation quotes what somebody said.
-    model_config = ConfigDict(frozen=True, extra="allow", hide_input_in_errors=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="allow", hide_input_in_errors=True
+    )
 
 
 class Role(StrEnum):

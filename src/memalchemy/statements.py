@@ -59,7 +59,9 @@ class IntegerRange(Sequence[int]):
     """
 
     def __init__(self, low: int, high: int, *samples: int) -> None:
-        self.low, self.high, self._samples = low, high, samples
+        self.low: int = low
+        self.high: int = high
+        self._samples = samples
 
     def __contains__(self, value: object) -> bool:
         return type(value) is int and self.low <= value <= self.high
@@ -92,7 +94,8 @@ class Statement(Generic[P]):
     def __init__(
         self, build: Callable[..., Executable | None], variants: dict[str, Sequence[Any]]
     ) -> None:
-        self.name = f"{build.__module__.removeprefix('memalchemy.')}.{build.__name__.lstrip('_')}"
+        module = build.__module__.removeprefix("memalchemy.")
+        self.name: str = f"{module}.{build.__name__.lstrip('_')}"
         self._build = build
         self._variants = variants
         self._built: dict[tuple[str, tuple[tuple[str, Any], ...]], Executable | None] = {}

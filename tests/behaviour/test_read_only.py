@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from host_urls import async_url
 from memalchemy import Checkpointer, Database, SchemaOutdated, Store, ThreadLog, migrate
+from memalchemy.dialects import DIALECTS, parse_url
 from memalchemy.errors import CapabilityMissing, MemalchemyError, ReadOnly
 from memalchemy.verify import verify
+from servers import Postgres
 
 pytestmark = pytest.mark.usefixtures("lasting")
 
@@ -137,3 +139,46 @@ async def test_a_database_without_a_schema_is_outdated_and_stays_without(databas
             await read_only.migrate()
     finally:
         await read_only.close()
+
+
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
+async def test_a_server_behind_pgbouncer_refuses_what_passes_by_the_library(
+    postgres: Postgres, driver: str
+) -> None:
+    """PgBouncer takes no options of a session, so each transaction is read-only."""
+    url = postgres.url(postgres.create_database(), driver=driver)
+    async with Database(url, migrate="upgrade") as db:
+        await Checkpointer(db).save({"n": 1}, "thread")
+
+    async with Database(url, pgbouncer=True, read_only=True) as read_only:
+        assert await Checkpointer(read_only).load("thread") == {"n": 1}
+        with pytest.raises(DBAPIError):
+            async with read_only.snapshot() as then:
+                await then.execute(text("DELETE FROM threads"))
+
+    async with Database(url) as db:
+        assert await Checkpointer(db).load("thread") == {"n": 1}
+
+
+def test_a_session_of_oracle_is_told_to_be_read_only() -> None:
+    dialect = DIALECTS["oracle"]
+    target = parse_url("oracle://ada@host:1521/service")
+    options = dialect.read_only_options({"connect_args": {}}, target, pgbouncer=False)
+    sent: list[str] = []
+
+    class Cursor:
+        def execute(self, sql: str) -> None:
+            sent.append(sql)
+
+        def close(self) -> None: ...
+
+    class Connection:
+        def cursor(self) -> Cursor:
+            return Cursor()
+
+    engine = create_async_engine(target.url, **options)
+    ((listener, _),) = options["pool_events"]
+    listener(Connection(), None)
+
+    assert sent == ["ALTER SESSION SET READ_ONLY = TRUE"]
+    assert event.contains(engine.sync_engine.pool, "connect", listener)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +30,7 @@ class Answer:
         return json.loads(self.out)
 
 
-NOT_INHERITED = ("MEMALCHEMY_URL", "MEMALCHEMY_KEYS", "COLUMNS")
+NOT_INHERITED = ("MEMALCHEMY_URL", "MEMALCHEMY_KEYS", "COLUMNS", "NO_COLOR", "FORCE_COLOR")
 
 Call = Callable[..., Answer]
 
@@ -44,6 +50,39 @@ def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]
         timeout=60,
         **options,
     )
+
+
+def on_terminal(columns: int, *arguments: str, env: dict[str, str] | None = None) -> Answer:
+    """Run the command line with stdout and stderr on terminals that are *columns* wide."""
+    terminals = [pty.openpty() for _ in range(2)]
+    size = struct.pack("HHHH", 24, columns, 0, 0)
+    for _, inner in terminals:
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, size)
+        settings = termios.tcgetattr(inner)
+        settings[1] &= ~termios.OPOST  # lines end as they are written
+        termios.tcsetattr(inner, termios.TCSANOW, settings)
+    (out, inner_out), (err, inner_err) = terminals
+    running = subprocess.Popen(
+        [sys.executable, "-m", "memalchemy", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=inner_out,
+        stderr=inner_err,
+        env=environment(TERM="xterm-256color") if env is None else env,
+    )
+    os.close(inner_out)
+    os.close(inner_err)
+    with ThreadPoolExecutor(2) as pool:
+        said = list(pool.map(_read_terminal, (out, err)))
+    return Answer(running.wait(60), *said)
+
+
+def _read_terminal(outer: int) -> str:
+    said = b""
+    with contextlib.suppress(OSError):  # the program closed its end
+        while some := os.read(outer, 65536):
+            said += some
+    os.close(outer)
+    return said.decode()
 
 
 def thread(thread_id: str, length: int = 4, **fields: Any) -> dict[str, Any]:

@@ -193,6 +193,8 @@ def test_diff_separates_added_removed_and_changed(filled: str, call: Call) -> No
     save(filled, {"kept": 1, "new": 4, "other": 5}, "t", "b")
 
     assert call("diff", "t", "a", "b", "--db", filled, "--json").json == {
+        "a": "a",
+        "b": "b",
         "added": {"/new": 4},
         "removed": {"/gone": 2},
         "changed": {"/other": {"a": 3, "b": 5}},

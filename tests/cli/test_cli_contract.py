@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shlex
 import subprocess
@@ -243,13 +244,16 @@ def test_the_option_wins_over_the_environment(
 def test_a_failure_is_one_line_and_a_code(
     arguments: tuple[str, ...], code: int, name: str, filled: str, call: Call
 ) -> None:
-    answer = call(*(filled if a == "FILE" else a for a in arguments), "--json")
+    given = [filled if a == "FILE" else a for a in arguments]
+    text = call(*given)
+    data = call(*given, "--json")
 
-    assert answer.code == code
-    assert answer.out == ""
-    assert answer.err.startswith(f"error [{name}]: ")
-    assert answer.err.count("\n") == 1
-    assert "secret" not in answer.err
+    assert (text.code, text.out) == (data.code, data.out) == (code, "")
+    assert text.err.startswith(f"error [{name}]: ")
+    error = json.loads(data.err)["error"]
+    assert (error["code"], error["exit_code"]) == (name, code)
+    assert text.err.count("\n") == data.err.count("\n") == 1
+    assert "secret" not in text.err + data.err
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ import random
 import struct
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -25,6 +27,12 @@ def examples(usual: int) -> settings:
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
 
+
+SCALARS = (
+    *("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"),
+    *("M8[s]", "M8[ns]", "M8[25us]", "m8[D]", "m8[25us]"),
+)
+"""Types of numpy whose scalars can be stored."""
 
 texts = st.one_of(
     st.text(st.characters(), max_size=12),  # lone surrogates and U+0000 too
@@ -61,6 +69,16 @@ hashable_leaves = st.one_of(
     st.uuids(),
     st.decimals().filter(lambda number: not number.is_snan()),  # sets cannot hold a signalling NaN
     st.sampled_from([Decimal("-0"), Decimal("1.00"), Decimal("-Infinity"), Decimal("1E+900")]),
+    st.builds(
+        lambda kind, text: kind(text),
+        st.sampled_from([PurePosixPath, PureWindowsPath, Path]),
+        st.one_of(texts, st.sampled_from(["", "/", "//host/a", "C:a", "C:\\a", "a/../b/."])),
+    ).filter(lambda path: type(path)(str(path)).parts == path.parts),
+    st.builds(
+        lambda code, data: np.frombuffer(data, dtype=code)[0],
+        st.sampled_from(SCALARS),
+        st.binary(min_size=16, max_size=16),
+    ),
 )
 leaves = st.one_of(hashable_leaves, st.just(Decimal("sNaN7")))
 hashables = st.recursive(
@@ -127,6 +145,10 @@ def spelled(value: Any) -> Any:
         return kind, [spelled(item) for item in value]
     if isinstance(value, (set, frozenset)):
         return kind, sorted((spelled(item) for item in value), key=repr)
+    if isinstance(value, PurePath):
+        return kind, value.parts, str(value)
+    if isinstance(value, np.generic):
+        return kind, value.dtype.str, value.tobytes()
     if isinstance(value, float):
         return kind, "nan" if math.isnan(value) else struct.pack(">d", value)
     if isinstance(value, datetime):

@@ -14,6 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import ormsgpack
 import pytest
 from hypothesis import given
@@ -83,6 +84,10 @@ STRANGERS: list[Any] = [
     Point,
     len,
     1j,
+    np.str_("t"),
+    np.longdouble(1),
+    np.array([1]),
+    np.timedelta64(1),
     time(12),
     bytearray(b"x"),
     memoryview(b"x"),

@@ -680,6 +680,20 @@ WHERE threads.tenant = :k_tenant
 AND json_equal(threads.meta, json_mergepatch(json_mergepatch(threads.meta,
         :match_key RETURNING JSON), :match_pair RETURNING JSON))
 
+-- checkpoints.listing.list_until()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.occurred_at <= :p_moment
+ORDER BY checkpoints.occurred_at DESC, checkpoints.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), :coalesce_2) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), :coalesce_4) AS coalesce_3, CASE
@@ -2120,6 +2134,69 @@ JOIN (
 GROUP BY page.log_id, page.thread_id, page.namespace
 ORDER BY page.thread_id, page.namespace
 
+-- log.bulk_delete.list_ranked()
+WITH ranked AS (
+  WITH kept AS (
+    SELECT listed.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints newest
+      WHERE newest.log_id = listed.log_id
+      ORDER BY newest.seq DESC
+      OFFSET :p_keep ROWS
+      FETCH FIRST 1 ROWS ONLY) AS first_kept
+    FROM (
+      SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+      FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND mod(checkpoints.ordinal, :p_every) != 0
+    AND checkpoints.occurred_at < :p_cutoff) THEN 1
+  ELSE 0 END AS goes
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id
+  WHERE checkpoints.seq >= :p_low
+  AND checkpoints.seq < :p_high),
+needed(log_id, checkpoint_id) AS (
+  SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION ALL
+    SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+    FROM ranked
+    JOIN checkpoints resting ON resting.log_id = ranked.log_id
+    AND resting.rests_on = ranked.checkpoint_id
+    WHERE NOT (resting.seq >= :p_low
+      AND resting.seq < :p_high)) rested_on
+  UNION ALL
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL
+  AND checkpoints.seq >= :p_low
+  AND checkpoints.seq < :p_high) CYCLE log_id, checkpoint_id
+SET goes_round TO '1' DEFAULT '0'
+SELECT ranked.log_id, ranked.seq, ranked.checkpoint_id, checkpoints.parent_id, CASE
+WHEN (ranked.goes != 0
+  AND CASE
+  WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
+      SELECT needed.log_id, needed.checkpoint_id
+      FROM needed)) THEN 0
+  ELSE 1 END != 0) THEN 1
+ELSE 0 END AS goes, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words
+FROM ranked
+JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+AND checkpoints.seq = ranked.seq
+JOIN deltas ON deltas.log_id = ranked.log_id
+AND deltas.seq = ranked.seq
+ORDER BY ranked.log_id, ranked.seq DESC
+
 -- log.bulk_delete.list_stale(scope=namespace, after=True)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   SELECT count(*) AS count_1
@@ -2646,6 +2723,17 @@ AND (deltas.seq = :p_seq
     WHERE checkpoints.log_id = :k_log_id
     AND checkpoints.seq > :p_seq))
 ORDER BY deltas.seq
+
+-- log.delete.read_search_texts()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq IN (
+  SELECT CAST(listed.seq AS NUMBER(19)) AS seq
+  FROM (
+    SELECT each_.seq
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (seq VARCHAR2(4000) PATH '$[0]')) each_) listed)
+ORDER BY deltas.seq DESC
 
 -- log.delete.replace_search_text()
 UPDATE deltas
@@ -3612,6 +3700,24 @@ AND (EXISTS (
     WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.listing.list_ids_in_range()
+SELECT DISTINCT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- log.listing.list_last_writes()
@@ -5269,6 +5375,69 @@ SELECT within.namespace, within.key, within.updated_at
 FROM within
 FETCH FIRST :p_limit ROWS ONLY
 
+-- search.text.newest_narrowed(below=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path),
+found AS (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  FETCH FIRST :p_beyond ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT few."number", store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few."number" <= :p_most LEFT OUTER
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.newest_narrowed(below=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end),
+found AS (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  FETCH FIRST :p_beyond ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT few."number", store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few."number" <= :p_most LEFT OUTER
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
 -- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -5286,7 +5455,8 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
 
 -- search.text.read_found_entries()
 SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
-  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id,
+  threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
 WHERE (deltas.log_id, deltas.seq) IN (
@@ -5800,7 +5970,7 @@ ranked AS (
   GROUP BY hits.log_id, hits.seq),
 best AS (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -5812,7 +5982,7 @@ best AS (
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score
 FROM best
@@ -5833,7 +6003,7 @@ ranked AS (
   FROM hits),
 best AS (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -5845,7 +6015,8 @@ best AS (
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
@@ -5894,7 +6065,7 @@ ranked AS (
   GROUP BY hits.log_id, hits.seq),
 best AS (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -5909,7 +6080,7 @@ best AS (
 few AS (
   SELECT count(*) AS "number"
   FROM best)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.entry_key END AS entry_key, CASE
@@ -5940,7 +6111,7 @@ ranked AS (
   FROM hits),
 best AS (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -5955,8 +6126,9 @@ best AS (
 few AS (
   SELECT count(*) AS "number"
   FROM best)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score,
-  substr(deltas.search_text, 1, 8000) AS opening, CASE
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.entry_key END AS entry_key, CASE
 WHEN (few."number" <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
 WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
@@ -6015,7 +6187,7 @@ ranked AS (
   GROUP BY hits.log_id, hits.seq),
 best AS (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -6028,7 +6200,7 @@ best AS (
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score
 FROM best
@@ -6049,7 +6221,7 @@ ranked AS (
   FROM hits),
 best AS (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -6062,7 +6234,8 @@ best AS (
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
@@ -6111,7 +6284,7 @@ ranked AS (
   GROUP BY hits.log_id, hits.seq),
 best AS (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -6127,7 +6300,7 @@ best AS (
 few AS (
   SELECT count(*) AS "number"
   FROM best)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST((
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.entry_key END AS entry_key, CASE
@@ -6158,7 +6331,7 @@ ranked AS (
   FROM hits),
 best AS (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -6174,8 +6347,230 @@ best AS (
 few AS (
   SELECT count(*) AS "number"
   FROM best)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score,
-  substr(deltas.search_text, 1, 8000) AS opening, CASE
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few."number" <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=False, one=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=False, one=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=True, one=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few."number" <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=True, one=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.entry_key END AS entry_key, CASE
 WHEN (few."number" <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
 WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE

@@ -831,6 +831,20 @@ AND jsonb_extract_path(threads.meta, (
     SELECT CAST($2::VARCHAR AS TEXT) AS anon_3)) = (
   SELECT CAST($3::VARCHAR AS JSONB) AS anon_4)
 
+-- checkpoints.listing.list_until()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $1::TIMESTAMP WITH TIME ZONE)
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.occurred_at <= $3::TIMESTAMP WITH TIME ZONE
+ORDER BY checkpoints.occurred_at DESC, checkpoints.seq DESC
+LIMIT $4
+
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), $1::INTEGER) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS coalesce_3, CASE
@@ -4750,6 +4764,68 @@ JOIN (
 GROUP BY page.log_id, page.thread_id, page.namespace
 ORDER BY page.thread_id, page.namespace
 
+-- log.bulk_delete.list_ranked()
+WITH RECURSIVE ranked AS MATERIALIZED (
+  WITH kept AS MATERIALIZED (
+    SELECT listed.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = listed.log_id
+      ORDER BY newest.seq DESC
+      LIMIT $1::INTEGER
+      OFFSET $2) AS first_kept
+    FROM (
+      SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+      FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % $4::BIGINT != 0
+    AND checkpoints.occurred_at < $5::TIMESTAMP WITH TIME ZONE) THEN 1
+  ELSE 0 END AS goes
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id
+  WHERE checkpoints.seq >= $6::BIGINT
+  AND checkpoints.seq < $7::BIGINT),
+needed(log_id, checkpoint_id) AS (
+  SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION ALL
+    SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+    FROM ranked
+    JOIN checkpoints AS resting ON resting.log_id = ranked.log_id
+    AND resting.rests_on = ranked.checkpoint_id
+    WHERE NOT (resting.seq >= $6::BIGINT
+      AND resting.seq < $7::BIGINT)) AS rested_on
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL
+  AND checkpoints.seq >= $6::BIGINT
+  AND checkpoints.seq < $7::BIGINT)
+SELECT ranked.log_id, ranked.seq, ranked.checkpoint_id, checkpoints.parent_id, CASE
+WHEN (ranked.goes != 0
+  AND CASE
+  WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
+      SELECT needed.log_id, needed.checkpoint_id
+      FROM needed)) THEN 0
+  ELSE 1 END != 0) THEN 1
+ELSE 0 END AS goes, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words
+FROM ranked
+JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+AND checkpoints.seq = ranked.seq
+JOIN deltas ON deltas.log_id = ranked.log_id
+AND deltas.seq = ranked.seq
+ORDER BY ranked.log_id, ranked.seq DESC
+
 -- log.bulk_delete.list_stale(scope=namespace, after=True)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   SELECT count(*) AS count_1
@@ -5275,6 +5351,17 @@ AND (deltas.seq = $2::BIGINT
     WHERE checkpoints.log_id = $1::UUID
     AND checkpoints.seq > $2::BIGINT))
 ORDER BY deltas.seq
+
+-- log.delete.read_search_texts()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq IN (
+  SELECT CAST(listed.seq AS BIGINT) AS seq
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS seq
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+ORDER BY deltas.seq DESC
 
 -- log.delete.replace_search_text()
 UPDATE deltas
@@ -6228,6 +6315,24 @@ AND (EXISTS (
     AND deltas.kind IN ('entry')))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
 LIMIT $4
+
+-- log.listing.list_ids_in_range()
+SELECT DISTINCT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id >= $2::VARCHAR
+AND threads.thread_id < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.thread_id
+LIMIT $5
 
 -- log.listing.list_last_writes()
 SELECT threads.thread_id, threads.updated_at
@@ -8668,6 +8773,68 @@ SELECT within.namespace, within.key, within.updated_at
 FROM within
 LIMIT $2
 
+-- search.text.newest_narrowed(below=False)
+WITH found AS MATERIALIZED (
+  WITH within AS MATERIALIZED (
+    SELECT store_items.namespace AS namespace, store_items.key AS key,
+      store_items.updated_at AS updated_at
+    FROM store_items
+    WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+            coalesce(store_items.field_terms,
+              ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  LIMIT $2::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  LIMIT $3::INTEGER)
+SELECT few.number, store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few.number <= $4::INTEGER LEFT OUTER
+JOIN store_items ON store_items.tenant = $5::VARCHAR
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.newest_narrowed(below=True)
+WITH found AS MATERIALIZED (
+  WITH within AS MATERIALIZED (
+    SELECT store_items.namespace AS namespace, store_items.key AS key,
+      store_items.updated_at AS updated_at
+    FROM store_items
+    WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
+            coalesce(store_items.field_terms,
+              ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  LIMIT $2::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  LIMIT $3::INTEGER)
+SELECT few.number, store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few.number <= $4::INTEGER LEFT OUTER
+JOIN store_items ON store_items.tenant = $5::VARCHAR
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
 -- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -8684,7 +8851,8 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
 
 -- search.text.read_found_entries()
 SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
-  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id,
+  threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
 WHERE (deltas.log_id, deltas.seq) IN (
@@ -10030,7 +10198,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -10042,7 +10210,7 @@ ranked AS (
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT $6
   OFFSET $7::INTEGER)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score
 FROM best
@@ -10062,7 +10230,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -10074,7 +10242,7 @@ ranked AS (
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT $5
   OFFSET $6::INTEGER)
-SELECT best.log_id, best.seq, best.thread_id,
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
@@ -10123,7 +10291,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -10137,7 +10305,7 @@ ranked AS (
   OFFSET $7::INTEGER), few AS MATERIALIZED (
   SELECT count(*) AS number
   FROM best)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
@@ -10167,7 +10335,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -10181,7 +10349,7 @@ ranked AS (
   OFFSET $6::INTEGER), few AS MATERIALIZED (
   SELECT count(*) AS number
   FROM best)
-SELECT best.log_id, best.seq, best.thread_id,
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
@@ -10241,7 +10409,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -10254,7 +10422,7 @@ ranked AS (
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT $7
   OFFSET $8::INTEGER)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score
 FROM best
@@ -10274,7 +10442,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -10287,7 +10455,7 @@ ranked AS (
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT $6
   OFFSET $7::INTEGER)
-SELECT best.log_id, best.seq, best.thread_id,
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
@@ -10336,7 +10504,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -10351,7 +10519,7 @@ ranked AS (
   OFFSET $8::INTEGER), few AS MATERIALIZED (
   SELECT count(*) AS number
   FROM best)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / CAST(CAST((
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
@@ -10381,7 +10549,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -10396,7 +10564,222 @@ ranked AS (
   OFFSET $7::INTEGER), few AS MATERIALIZED (
   SELECT count(*) AS number
   FROM best)
-SELECT best.log_id, best.seq, best.thread_id,
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=False, one=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=False, one=True)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=True, one=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=True, one=True)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE

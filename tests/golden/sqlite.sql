@@ -1102,6 +1102,21 @@ AND (EXISTS (
       OR "each".type = 'array')
     AND "each".value = json(?)))
 
+-- checkpoints.listing.list_until()
+SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
+  checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.occurred_at
+FROM checkpoints
+JOIN threads ON threads.log_id = checkpoints.log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+WHERE checkpoints.log_id = ?
+AND checkpoints.occurred_at <= ?
+ORDER BY checkpoints.occurred_at DESC, checkpoints.seq DESC
+LIMIT ?
+OFFSET ?
+
 -- checkpoints.listing.measure_log()
 SELECT count(*) AS count_1, coalesce(sum(checkpoints.raw_size), ?) AS coalesce_1,
   coalesce(sum(checkpoints.stored_size), ?) AS coalesce_3, CASE
@@ -2563,6 +2578,71 @@ JOIN (
 GROUP BY page.log_id, page.thread_id, page.namespace
 ORDER BY page.thread_id, page.namespace
 
+-- log.bulk_delete.list_ranked()
+WITH RECURSIVE ranked AS MATERIALIZED (
+  WITH kept AS MATERIALIZED (
+    WITH listed AS MATERIALIZED (
+      SELECT each_listed.log_id AS log_id
+      FROM (
+        SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+        FROM json_each(?) AS each) AS each_listed)
+    SELECT listed.log_id AS log_id, (
+      SELECT newest.seq
+      FROM checkpoints AS newest
+      WHERE newest.log_id = listed.log_id
+      ORDER BY newest.seq DESC
+      LIMIT ?
+      OFFSET ?) AS first_kept
+    FROM listed)
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.rests_on AS rests_on, CASE
+  WHEN (checkpoints.seq < kept.first_kept
+    AND checkpoints.ordinal % ? != 0
+    AND checkpoints.occurred_at < ?) THEN 1
+  ELSE 0 END AS goes
+  FROM checkpoints
+  JOIN kept ON checkpoints.log_id = kept.log_id
+  WHERE checkpoints.seq >= ?
+  AND checkpoints.seq < ?),
+needed(log_id, checkpoint_id) AS (
+  SELECT rested_on.log_id AS log_id, rested_on.checkpoint_id AS checkpoint_id
+  FROM (
+    SELECT ranked.log_id AS log_id, ranked.rests_on AS checkpoint_id
+    FROM ranked
+    WHERE ranked.goes = 0
+    AND ranked.rests_on IS NOT NULL
+    UNION ALL
+    SELECT ranked.log_id AS log_id, ranked.checkpoint_id AS checkpoint_id
+    FROM ranked
+    JOIN checkpoints AS resting ON resting.log_id = ranked.log_id
+    AND resting.rests_on = ranked.checkpoint_id
+    WHERE NOT (resting.seq >= ?
+      AND resting.seq < ?)) AS rested_on
+  UNION
+  SELECT checkpoints.log_id AS log_id, checkpoints.rests_on AS rests_on
+  FROM needed
+  JOIN checkpoints ON checkpoints.log_id = needed.log_id
+  AND checkpoints.checkpoint_id = needed.checkpoint_id
+  WHERE checkpoints.rests_on IS NOT NULL
+  AND checkpoints.seq >= ?
+  AND checkpoints.seq < ?)
+SELECT ranked.log_id, ranked.seq, ranked.checkpoint_id, checkpoints.parent_id, CASE
+WHEN (ranked.goes != 0
+  AND CASE
+  WHEN ((ranked.log_id, ranked.checkpoint_id) IN (
+      SELECT needed.log_id, needed.checkpoint_id
+      FROM needed)) THEN 0
+  ELSE 1 END != 0) THEN 1
+ELSE 0 END AS goes, CASE
+WHEN (deltas.search_text IS NOT NULL) THEN 1
+ELSE 0 END AS has_words
+FROM ranked
+JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+AND checkpoints.seq = ranked.seq
+JOIN deltas ON deltas.log_id = ranked.log_id
+AND deltas.seq = ranked.seq
+ORDER BY ranked.log_id, ranked.seq DESC
+
 -- log.bulk_delete.list_stale(scope=namespace, after=True)
 SELECT threads.thread_id, threads.namespace, threads.next_seq, (
   SELECT count(*) AS count_1
@@ -3128,6 +3208,20 @@ AND (deltas.seq = ?
     WHERE checkpoints.log_id = ?
     AND checkpoints.seq > ?))
 ORDER BY deltas.seq
+
+-- log.delete.read_search_texts()
+SELECT deltas.seq, deltas.search_text
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.seq AS seq
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS seq
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT CAST(listed.seq AS BIGINT) AS seq
+  FROM listed)
+ORDER BY deltas.seq DESC
 
 -- log.delete.replace_search_text()
 UPDATE deltas
@@ -4031,6 +4125,25 @@ AND (EXISTS (
     WHERE deltas.log_id = threads.log_id
     AND deltas.kind IN ('entry')))
 ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- log.listing.list_ids_in_range()
+SELECT DISTINCT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.thread_id
 LIMIT ?
 OFFSET ?
 
@@ -5964,6 +6077,70 @@ FROM within
 LIMIT ?
 OFFSET ?
 
+-- search.text.newest_narrowed(below=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?), found AS MATERIALIZED (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within."key" AS "key"
+  FROM within
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found."key" AS "key"
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found."key" DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT few.number, store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few.number <= ? LEFT OUTER
+JOIN store_items ON store_items.tenant = ?
+AND store_items.namespace = page.namespace
+AND store_items."key" = page."key"
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY page.updated_at DESC, page.namespace DESC, page."key" DESC
+
+-- search.text.newest_narrowed(below=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?), found AS MATERIALIZED (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within."key" AS "key"
+  FROM within
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found."key" AS "key"
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found."key" DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT few.number, store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few.number <= ? LEFT OUTER
+JOIN store_items ON store_items.tenant = ?
+AND store_items.namespace = page.namespace
+AND store_items."key" = page."key"
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY page.updated_at DESC, page.namespace DESC, page."key" DESC
+
 -- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
@@ -5983,7 +6160,8 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
 
 -- search.text.read_found_entries()
 SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
-  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id,
+  threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
 WHERE (deltas.log_id, deltas.seq) IN (
@@ -7033,7 +7211,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -7045,7 +7223,7 @@ ranked AS (
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT ?
   OFFSET ?)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score
 FROM best
@@ -7082,7 +7260,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -7094,7 +7272,7 @@ ranked AS (
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT ?
   OFFSET ?)
-SELECT best.log_id, best.seq, best.thread_id,
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
@@ -7160,7 +7338,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -7174,7 +7352,7 @@ ranked AS (
   OFFSET ?), few AS MATERIALIZED (
   SELECT count(*) AS number
   FROM best)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
@@ -7221,7 +7399,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -7235,7 +7413,7 @@ ranked AS (
   OFFSET ?), few AS MATERIALIZED (
   SELECT count(*) AS number
   FROM best)
-SELECT best.log_id, best.seq, best.thread_id,
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
@@ -7312,7 +7490,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -7325,7 +7503,7 @@ ranked AS (
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT ?
   OFFSET ?)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score
 FROM best
@@ -7362,7 +7540,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -7375,7 +7553,7 @@ ranked AS (
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT ?
   OFFSET ?)
-SELECT best.log_id, best.seq, best.thread_id,
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
@@ -7441,7 +7619,7 @@ ranked AS (
   JOIN worth ON worth.term = hits.term
   GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -7456,7 +7634,7 @@ ranked AS (
   OFFSET ?), few AS MATERIALIZED (
   SELECT count(*) AS number
   FROM best)
-SELECT best.log_id, best.seq, best.thread_id, CAST(best.bits AS FLOAT) / (CAST((
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
@@ -7503,7 +7681,7 @@ ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
   SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
-    threads.thread_id AS thread_id, ranked.bits AS bits
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
   FROM ranked
   JOIN deltas ON deltas.log_id = ranked.log_id
   AND deltas.seq = ranked.seq
@@ -7518,7 +7696,290 @@ ranked AS (
   OFFSET ?), few AS MATERIALIZED (
   SELECT count(*) AS number
   FROM best)
-SELECT best.log_id, best.seq, best.thread_id,
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=False, one=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=False, one=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=True, one=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=True, one=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE

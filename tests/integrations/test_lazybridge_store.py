@@ -352,3 +352,23 @@ async def test_it_may_be_called_in_an_event_loop_and_in_any_thread(store: Memalc
     thread.join()
 
     assert found == [1]
+
+
+def test_a_memory_is_found_by_the_words_of_every_turn_that_it_holds(tmp_path: Path) -> None:
+    with MemalchemyStore(tmp_path / "a.db") as store:
+        turns: list[dict[str, Any]] = []
+        searching = Checkpointer(store.db)
+
+        def threads(word: str) -> set[str]:
+            hits = store.wait(searching.search(word, below=True))
+            return {hit["thread_id"] for hit in hits}
+
+        for n in range(50):
+            turns.append({"role": "user", "content": f"word{n}x"})
+            store.write_memory("agent", turns=turns, session_key="s")
+            assert all(threads(f"word{at}x") == {"s"} for at in (0, n // 2, n))
+        assert len(store.wait(store.memories("agent").list_checkpoints("s"))) <= 16
+
+        store.write_memory("agent", turns=[], session_key="s")
+        assert len(store.wait(store.memories("agent").list_checkpoints("s"))) == 1
+        assert threads("word49x") == threads("word0x") == set()

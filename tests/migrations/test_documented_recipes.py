@@ -112,9 +112,12 @@ def test_the_deployment_of_the_operations_page(run: Run, server_url: str, app_ro
     assert '"ok": true' in run(script, OWNER_URL=server_url).stdout
 
 
-def test_the_roles_of_readme(run: Run, server_url: str, app_role: None) -> None:
+def test_the_roles_of_the_tutorial(run: Run, server_url: str, app_role: None) -> None:
     assert (
-        "GRANT" in run(block_with("README.md", "grants app_role"), DATABASE_URL=server_url).stdout
+        "GRANT"
+        in run(
+            block_with("docs/tutorial/production.md", "grants app_role"), DATABASE_URL=server_url
+        ).stdout
     )
 
 
@@ -128,10 +131,14 @@ def test_the_checks_of_the_verify_page(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [line for line in block_with("README.md", "memalchemy vacuum").splitlines() if line],
+    [
+        line
+        for line in block_with("docs/tutorial/production.md", "memalchemy vacuum").splitlines()
+        if line
+    ],
     ids=lambda line: " ".join(line.split()[1:3]),
 )
-def test_a_line_of_readmes_maintenance_works_where_the_database_has_it(
+def test_a_line_of_the_tutorials_maintenance_works_where_the_database_has_it(
     line: str, run: Run, server_url: str, tmp_path: Path
 ) -> None:
     """On SQLite, or, if SQLite says that it has no such thing, on a server."""

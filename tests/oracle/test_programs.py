@@ -306,6 +306,7 @@ async def test_deleting_a_thread_leaves_a_tombstone(agent: Checkpointer, server:
 
 PRUNED = [
     "log.bulk_delete.find_window",
+    "log.bulk_delete.list_ranked",
     "log.bulk_delete.find_write",
     "log.bulk_delete.delete_pruned_checkpoints",
     "log.bulk_delete.delete_unneeded_states",

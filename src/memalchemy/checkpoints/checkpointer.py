@@ -11,7 +11,7 @@ from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Generic, TypedDict, Unpack, overload
 
 from sqlalchemy import Executable
 
@@ -30,13 +30,21 @@ from memalchemy.codec.search_text import query_terms, snippet
 from memalchemy.contracts import (
     UNSET,
     CheckpointerCapabilities,
+    CheckpointHit,
     CheckpointInfo,
+    CheckpointMatch,
+    CheckpointOrder,
+    CheckpointRecord,
+    CheckpointWithData,
     Diff,
+    ExportRecord,
     LogInfo,
     PendingWrite,
     Retention,
     Seconds,
     Snapshot,
+    State,
+    StorageStats,
     Unset,
     check_flag,
     check_limit,
@@ -92,7 +100,19 @@ STATES = 20
 """States that are rebuilt together, at most."""
 
 
-class Checkpointer:
+class CheckpointerOptions(TypedDict, total=False):
+    """The keyword arguments of `Checkpointer` besides ``state_type``."""
+
+    namespace: Iterable[str]
+    index_text: bool | Iterable[str]
+    retention: Retention | None
+    ttl: Seconds | None
+    max_chain_depth: int
+    compression_level: int
+    radix: int
+
+
+class Checkpointer(Generic[State]):
     """Store every state that an agent saves, with history, branches, search and retention.
 
     A thread's checkpoints are ordered by the position they were saved at, never by a clock. Each
@@ -105,7 +125,7 @@ class Checkpointer:
     Args:
         db: the database.
         namespace: keeps several uses of one thread id apart; deleting a thread deletes them all.
-        state_type: the class of what `load` returns: a pydantic model, or a class with
+        state_type: the class of what `load` returns: a pydantic model, a dataclass, or a class with
             ``from_checkpoint``; without it, `load` returns the stored mapping.
         index_text: let `search` find the text that each step adds; in an encrypted database only if
             it may hold readable words. Names of top-level keys restrict it to these.
@@ -129,8 +149,24 @@ class Checkpointer:
     db: Database
     namespace: tuple[str, ...]
 
-    deletes_single_checkpoints = True
+    deletes_single_checkpoints: bool = True
 
+    @overload
+    def __init__(
+        self: Checkpointer[dict[str, Any]],
+        db: Database,
+        *,
+        state_type: None = None,
+        **options: Unpack[CheckpointerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        db: Database,
+        *,
+        state_type: type[State] | Callable[[dict[str, Any]], State],
+        **options: Unpack[CheckpointerOptions],
+    ) -> None: ...
     def __init__(
         self,
         db: Database,
@@ -212,8 +248,8 @@ class Checkpointer:
         """Save *state* as the newest checkpoint of the thread; return its id.
 
         Args:
-            state: a mapping, a pydantic model, or an object with ``to_checkpoint()``; see
-                `memalchemy.codec.values` for the values it may hold.
+            state: a mapping, a pydantic model, an object with ``to_checkpoint()``, or a dataclass
+                that is the ``state_type``; `memalchemy.codec.values` lists what it may hold.
             thread_id: any text of up to 255 characters.
             checkpoint_id: made up if not given. One that exists is replaced and becomes the
                 newest; what was built on its old state still loads.
@@ -296,7 +332,7 @@ class Checkpointer:
         checkpoint_id: str | None = None,
         *,
         connection: HostConnection | None = None,
-    ) -> Any:
+    ) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
         One round trip. Every call builds new objects. It reads its own writes: not from a replica,
@@ -325,7 +361,8 @@ class Checkpointer:
             event.state_bytes = values.state_size(rebuilt.parts())
             if checkpoint_id is None and connection is None and not self.db.read_only:
                 self._cache.put(log, rebuilt)
-        return from_mapping(state, self._state_type)
+        loaded: State = from_mapping(state, self._state_type)
+        return loaded
 
     async def diff(
         self, thread_id: str, a: str, b: str, *, connection: HostConnection | None = None
@@ -348,7 +385,7 @@ class Checkpointer:
         self, state: Any, thread_id: str, connection: HostConnection | None
     ) -> tuple[Mapping[str, Any], Fallback | None]:
         """The mapping that `save` stores; a subclass with rules of its own overrides this."""
-        return to_mapping(state)
+        return to_mapping(state, self._state_type)
 
     # --- Listing ----------------------------------------------------------------------------------
 
@@ -379,7 +416,7 @@ class Checkpointer:
         limit: int | None = None,
         before: str | None = None,
         below: bool = False,
-        order: Literal["position", "id"] = "position",
+        order: CheckpointOrder = "position",
         connection: HostConnection | None = None,
     ) -> AsyncIterator[CheckpointInfo]:
         """Yield the thread's checkpoints, newest first; with *before*, only those older than it.
@@ -466,7 +503,7 @@ class Checkpointer:
         checkpoint_id: str | None = None,
         *,
         connection: HostConnection | None = None,
-    ) -> dict[str, Any] | None:
+    ) -> CheckpointRecord | None:
         """Return a checkpoint without its state, the newest without an id; ``None`` without one.
 
         The keys are the fields of `CheckpointInfo`.
@@ -482,7 +519,7 @@ class Checkpointer:
         *,
         data: bool = False,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointMatch]:
         """Return checkpoints whose metadata has *value* under *key*, newest first.
 
         Each is as `get_metadata` gives it.
@@ -502,12 +539,12 @@ class Checkpointer:
             equal = [row for row in rows if row.is_equal]
             if len(equal) == len(rows) or len(rows) < limit:
                 break
-        found = [listing.info(row).as_dict() for row in equal]
+        found: list[Any] = [listing.info(row).as_dict() for row in equal]
         return await self._with_data(found, connection) if data else found
 
     async def list_with_metadata(
         self, limit: int = 100, *, connection: HostConnection | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointRecord]:
         """Return the newest checkpoints of all threads, newest first, as `get_metadata`."""
         return await self._listed(listing.list_newest(self.db.dialect), limit, connection)
 
@@ -575,7 +612,7 @@ class Checkpointer:
 
     async def get_storage_stats(
         self, thread_id: str, *, connection: HostConnection | None = None
-    ) -> dict[str, Any]:
+    ) -> StorageStats:
         """Return the number and sizes of a thread's checkpoints.
 
         The keys are ``total_checkpoints``; ``total_size``, the bytes of every state whole;
@@ -607,7 +644,7 @@ class Checkpointer:
         below: bool = False,
         data: bool = False,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointHit]:
         """Return checkpoints whose step added words of *query*, best first.
 
         Each is as `get_metadata` gives it, with ``score`` (0 to 1: of the best, the share of the
@@ -641,9 +678,12 @@ class Checkpointer:
                 connection=connection,
                 event=event,
             )
-        found = [
-            listing.info(row).as_dict()
-            | {"score": score, "snippet": snippet(row.search_text, terms)}
+        found: list[Any] = [
+            {
+                **listing.info(row).as_dict(),
+                "score": score,
+                "snippet": snippet(row.search_text, terms),
+            }
             for score, row in best
         ]
         return await self._with_data(found, connection) if data else found
@@ -656,7 +696,7 @@ class Checkpointer:
         *,
         among: int | None = 1000,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointWithData]:
         """Return threads whose newest state has *value* under *path*, most recently saved first.
 
         Each is as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it
@@ -673,7 +713,7 @@ class Checkpointer:
         left = None if among is None else check_limit(among, "among")
         wanted = Filter.parse({"$value": {_pointer(path): {"$eq": value}}})
         assert wanted is not None
-        found: list[dict[str, Any]] = []
+        found: list[CheckpointWithData] = []
         threads = ThreadListing(self.db, self._path, "checkpoints", "*")
         with operation("checkpoint.search", tenant=self.db.tenant):
             async with aclosing(threads.pages(connection)) as pages:
@@ -835,7 +875,7 @@ class Checkpointer:
         thread_id: str,
         checkpoint_id: str | None = None,
         *,
-        newest_by: str = "position",
+        newest_by: CheckpointOrder = "position",
         connection: HostConnection | None = None,
     ) -> Snapshot | None:
         """Return a checkpoint with its state and pending writes; ``None`` if it does not exist.
@@ -1051,7 +1091,9 @@ class Checkpointer:
         """Delete the checkpoints that no given rule keeps (see `Retention`); return their number.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
-        thread always stays, and so do states that kept checkpoints are built on.
+        thread always stays, and so do states that kept checkpoints are built on. Of the words of a
+        deleted checkpoint, those that the next remaining one of its descendants holds are found at
+        that one from now on.
 
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
         thread that somebody is saving into is skipped and tried again at the end, for some two
@@ -1194,7 +1236,7 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         all_namespaces: bool = True,
         connection: HostConnection | None = None,
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncIterator[ExportRecord]:
         """Yield every checkpoint and entry that `forget` would erase, as a JSON object.
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
@@ -1328,24 +1370,22 @@ class Checkpointer:
         limit: int,
         connection: HostConnection | None,
         binds: Mapping[str, Any] = {},
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointRecord]:
         given = self._namespace_binds(below=False) | {"p_limit": check_limit(limit), **binds}
         rows = await run_query(self.db, statement, given, connection, replica_ok=True)
         return [listing.info(row).as_dict() for row in rows]
 
     async def _newest_if(
         self, wanted: Filter, thread_id: str, connection: HostConnection | None
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointWithData]:
         """The newest checkpoint of a thread with its state, if the state matches *wanted*."""
         newest = await self._state_at(self._log(thread_id), None, connection)
         if newest is None or not wanted.matches(newest[1], {}):
             return []
         info = await self._info(thread_id, newest[0].checkpoint_id, connection)
-        return [] if info is None else [info.as_dict() | {"data": newest[1]}]
+        return [] if info is None else [{**info.as_dict(), "data": newest[1]}]
 
-    async def _with_data(
-        self, found: list[dict[str, Any]], connection: HostConnection | None
-    ) -> list[dict[str, Any]]:
+    async def _with_data(self, found: list[Any], connection: HostConnection | None) -> list[Any]:
         """Add the states to checkpoints, and leave out those that were deleted meanwhile."""
         whole = []
         for one in found:

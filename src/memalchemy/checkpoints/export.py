@@ -20,6 +20,7 @@ from memalchemy.checkpoints.load import load_chain
 from memalchemy.checkpoints.skip_deltas import rebuild_checkpoint
 from memalchemy.codec.payloads import decode_payload
 from memalchemy.codec.values import decode_value, jsonable
+from memalchemy.contracts import ExportedCheckpoint, ExportRecord
 from memalchemy.database import READ, Database, HostConnection
 from memalchemy.errors import Conflict
 from memalchemy.keys import decode_namespace, encode_namespace
@@ -28,7 +29,7 @@ from memalchemy.log.entries import MAX_POSITION, read_entries
 from memalchemy.log.listing import all_threads, list_logs_of_thread
 from memalchemy.log.scan import run_query, scan
 
-Record = dict[str, Any]
+Record = ExportRecord
 
 # An expired thread is gone for every reader, but forget erases it, so export writes it out.
 _BEFORE_ANY_EXPIRY = datetime(1970, 1, 1, tzinfo=UTC)
@@ -82,17 +83,19 @@ async def _checkpoints(
         if tip is None or not rows:
             continue  # deleted meanwhile
         parts = rebuild_checkpoint(log.thread_id, tip, db.keyring).parts()
-        yield (
-            listing.info(rows[0]).as_dict()
+        info: Any = listing.info(rows[0]).as_dict()
+        record: ExportedCheckpoint = (
+            info
             | {"tenant": log.tenant, "namespace": list(decode_namespace(log.namespace))}
             | {"state": {k: jsonable(decode_value(v)) for k, v in parts.items()}}
         )
+        yield record
 
 
 async def _entries(
     db: Database, log: Log, connection: HostConnection | None
 ) -> AsyncIterator[Record]:
-    place = {"tenant": log.tenant, "namespace": list(decode_namespace(log.namespace))}
+    namespace = list(decode_namespace(log.namespace))
     binds = {"p_now": _BEFORE_ANY_EXPIRY, "p_after": -1, "p_before": MAX_POSITION}
     pages = scan(
         db,
@@ -105,7 +108,9 @@ async def _entries(
         for row in rows:
             stored = db.keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
             value = decode_payload(stored.payload, stored.checksum, stored.codec)
-            yield place | {
+            yield {
+                "tenant": log.tenant,
+                "namespace": list(namespace),
                 "thread_id": log.thread_id,
                 "position": row.seq,
                 "key": row.entry_key,

@@ -76,6 +76,19 @@ def read_checkpoint(dialect: Dialect) -> Executable:
 
 
 @statement()
+def list_until(dialect: Dialect) -> Executable:
+    """Select the checkpoints of a log that happened at or before ``p_moment``, latest first."""
+    occurred = CHECKPOINTS.c.occurred_at
+    return (
+        select(*info_columns())
+        .select_from(live_checkpoints())
+        .where(of_log(CHECKPOINTS), occurred <= bindparam("p_moment", type_=occurred.type))
+        .order_by(occurred.desc(), CHECKPOINTS.c.seq.desc())
+        .limit(bindparam("p_limit"))
+    )
+
+
+@statement()
 def list_newest(dialect: Dialect) -> Executable:
     """Select the newest checkpoints over all threads.
 

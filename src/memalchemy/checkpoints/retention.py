@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from memalchemy.checkpoints.tip_cache import TipCache
+from memalchemy.checkpoints.word_keeper import WordKeeper
 from memalchemy.contracts import Progress, Retention, to_timedelta
 from memalchemy.database import WRITE_ROWS, Database, HostConnection
 from memalchemy.events import Event
@@ -61,8 +62,9 @@ class RetentionRun:
         """Remove what the rules do not keep, or only count it; return the number."""
         if not dry_run:
             self.db.check_writable()
-        self.event, self.report_progress = event, progress or (lambda _: None)
-        self.now = Progress(0, 0)
+        self.event: Event = event
+        self.report_progress: ProgressCallback = progress or (lambda _: None)
+        self.now: Progress = Progress(0, 0)
         if progress is not None:
             rows = await self._query(
                 bulk_delete.count_logs(self.db.dialect, which=self.which, scope=self.scope),
@@ -118,23 +120,37 @@ class RetentionRun:
         d = self.db.dialect
         logs = [one.log for one in batch]
         below: int | None = None
+        keeper = None
+        if self.db.keyring.is_readable("text") and any(one.going for one in batch):
+            keeper = WordKeeper(self.db, logs, self.values, self.connection, self.event)
         while True:
             program: Callable[[], Program[bulk_delete.BatchResult]]
             if self.which == "live":
                 program = partial(
-                    bulk_delete.prune_batch, d, logs, self.values, below, wait=self.wait
+                    bulk_delete.prune_batch,
+                    d,
+                    logs,
+                    self.values,
+                    below,
+                    wait=self.wait,
+                    before=None if keeper is None else keeper.carry,
                 )
             else:
                 program = partial(bulk_delete.remove_batch, d, logs, self.values, wait=False)
             done = await self.db.run(
                 program, WRITE_ROWS, connection=self.connection, event=self.event
             )
+            if keeper is not None and keeper.wanted:
+                await keeper.read_states()
+                continue
             for log in done.logs:
                 self.cache.drop(log)
             free = set(done.logs)
             self._report(removed=done.removed)
             if done.rest is None:
                 break
+            if keeper is not None:
+                keeper.go_on()
             logs, below = done.logs, done.rest
         return [one for one in batch if one.log not in free]
 

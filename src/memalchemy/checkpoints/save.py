@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import Executable, bindparam, select
 
 from memalchemy.checkpoints.load import decoded_size, load_chain
-from memalchemy.checkpoints.retention import retention_binds
+from memalchemy.checkpoints.retention import RetentionRun, retention_binds
 from memalchemy.checkpoints.skip_deltas import Draft, Tip, encode, rebuild_checkpoint
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec import values
@@ -171,42 +171,69 @@ class Saver:
             # The host's transaction, or a savepoint in it, may still roll back.
             self.cache.drop(request.log)
         replaced = position.previous_id == request.checkpoint_id
-        if (
+        if self.retention is not None and not self._retains_at_once:
+            # The parent's position, so that a multiple between is missed by no save.
+            before = tip.links[-1].seq if tip is not None else 0
+            if position.seq // self.retention.apply_every > before // self.retention.apply_every:
+                await self._tidy("checkpoint.prune", self._prune, request, new, connection)
+        elif (
             (self.retention is not None or replaced)
             and stored.kind == "snapshot"
             and position.seq > 1
         ):
             # The save deleted checkpoints; their states are deleted here, once in many saves.
-            await self._sweep(request, new, connection)
+            await self._tidy("checkpoint.sweep", self._sweep, request, new, connection)
 
-    async def _sweep(
-        self, request: Request, newest: Tip, connection: HostConnection | None
+    @property
+    def _retains_at_once(self) -> bool:
+        """Whether each save deletes, in its own statement, what retention does not keep."""
+        return self.retention is not None and self.retention.apply_every == 1
+
+    async def _tidy(
+        self,
+        name: str,
+        remove: Callable[[Request, Tip, HostConnection | None, Event], Awaitable[None]],
+        request: Request,
+        newest: Tip,
+        connection: HostConnection | None,
     ) -> None:
         """Remove what the log no longer needs.
 
-        The save has happened: an error of the sweep is logged and published, and the next snapshot
-        sweeps again.
+        The save has happened: an error is logged and published, and a later save tries again.
         """
         log = request.log
-        known = {"tenant": log.tenant, "thread_id": log.thread_id}
         try:
-            with operation("checkpoint.sweep", **known) as event:
-                swept = await self.db.run(
-                    lambda: sweep(self.db.dialect, log, request.now),
-                    WRITE_ROWS,
-                    connection=connection,
-                    event=event,
-                )
+            with operation(name, tenant=log.tenant, thread_id=log.thread_id) as event:
+                await remove(request, newest, connection, event)
         except MemalchemyError as error:
             if connection is not None:
                 raise
             _log.warning(
                 "the save was done, but states beyond its retention were not removed (%s: %s); "
-                "the next snapshot of the thread tries again, and so does memalchemy prune",
+                "a later save of the thread tries again, and so does memalchemy prune",
                 type(error).__name__,
                 error,
             )
-            return
+
+    async def _prune(
+        self, request: Request, _: Tip, connection: HostConnection | None, event: Event
+    ) -> None:
+        assert self.retention is not None
+        values = retention_binds(self.retention, request.now) | {"p_now": request.now}
+        scope = request.log.head_binds()
+        run = RetentionRun(self.db, self.cache, scope, values, "log", "live", True, connection)
+        await run.run(event, None, dry_run=False)
+
+    async def _sweep(
+        self, request: Request, newest: Tip, connection: HostConnection | None, event: Event
+    ) -> None:
+        log = request.log
+        swept = await self.db.run(
+            lambda: sweep(self.db.dialect, log, request.now),
+            WRITE_ROWS,
+            connection=connection,
+            event=event,
+        )
         if connection is not None or swept is None:
             return
         head, epoch = swept
@@ -271,7 +298,7 @@ class Saver:
     ) -> Position | None:
         plain = (
             connection is None
-            and self.retention is None
+            and not self._retains_at_once
             and request.parent_id is None
             and request.lineage is UNSET
             and request.expected_parent is UNSET
@@ -395,7 +422,7 @@ class Saver:
             self._row(request, draft, words),
             mode=mode,
             condition=expected,
-            retain=self.retention is not None,
+            retain=self._retains_at_once,
             needs_parent=request.lineage is UNSET or request.rests_on is not None,
         )
 
@@ -431,7 +458,7 @@ class Saver:
             "p_search_text": words,
             "p_payload": draft.stored.payload,
         }
-        if self.retention is not None:
+        if self.retention is not None and self._retains_at_once:
             row |= retention_binds(self.retention, request.now)
         return row
 

@@ -5,11 +5,14 @@ Commands import slow modules, such as SQLAlchemy, in their functions: the help a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from inspect import Parameter
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
 from memalchemy._version import __version__
 from memalchemy.cli import ctrl_c, exit_codes
@@ -25,6 +28,7 @@ from memalchemy.cli.commands import (
     import_,
     index,
     inspect,
+    inspector,
     keys,
     log,
     prune,
@@ -37,25 +41,49 @@ from memalchemy.cli.commands import (
     verify,
 )
 from memalchemy.cli.options import CommonOptions
+from memalchemy.cli.terminal import print_error
+from memalchemy.cli.usage import UsageError
 
 
-class InterruptibleGroup(TyperGroup):
-    """All commands; handles a Ctrl-C while the options are parsed."""
+class Program(TyperGroup):
+    """All commands; handles a Ctrl-C and wrong usage while the options are parsed."""
 
-    def make_context(self, *arguments: Any, **options: Any) -> Any:
-        with ctrl_c.exit_on_interrupt():
-            return super().make_context(*arguments, **options)
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **rest: Any) -> Any:
+        options = args[: args.index("--")] if "--" in args else args
+        as_json = "--json" in options or "--nl" in options
+        with ctrl_c.exit_on_interrupt(), _usage_errors(as_json=as_json):
+            context = super().make_context(info_name, args, *more, **rest)
+        context.meta[_JSON_ERRORS] = as_json
+        return context
 
     def invoke(self, context: Any) -> Any:
-        with ctrl_c.exit_on_interrupt():
+        as_json = context.meta[_JSON_ERRORS]
+        with ctrl_c.exit_on_interrupt(), _usage_errors(as_json=as_json):
             return super().invoke(context)
 
 
-app = typer.Typer(
+_JSON_ERRORS = "memalchemy.json_errors"
+
+
+@contextmanager
+def _usage_errors(*, as_json: bool) -> Iterator[None]:
+    """Report Typer's own errors, such as an unknown option, as JSON if that is wanted."""
+    try:
+        yield
+    except TyperException as error:
+        if not as_json:
+            raise
+        message = " ".join(error.format_message().split())
+        if message.startswith("Usage:"):  # the whole help, because there is no command
+            message = "give a command; --help lists them"
+        print_error(UsageError.code, message, exit_codes.USAGE, as_json=True)
+        raise SystemExit(exit_codes.USAGE) from None
+
+
+app: typer.Typer = typer.Typer(
     name="memalchemy",
-    cls=InterruptibleGroup,
+    cls=Program,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     epilog="\b\nExit codes:\n"
@@ -92,7 +120,7 @@ _VERSION = Parameter(
 set_parameters(_read_common_options, [*CommonOptions.parameters(), _VERSION])
 app.callback()(_read_common_options)
 
-for command in (
+for _command in (
     demo.demo,
     schema.upgrade,
     schema.downgrade,
@@ -102,6 +130,7 @@ for command in (
     schema.distribute,
     import_.import_,
     export.export,
+    inspector.inspect,
     inspect.threads,
     inspect.history,
     inspect.show,
@@ -120,7 +149,7 @@ for command in (
     keys.rotate_keys,
     serve.serve,
 ):
-    command.add_to(app)
+    _command.add_to(app)
 
 add_group(app, "store", "Read and write items of the store.", store.COMMANDS)
 add_group(app, "log", "Read logs of entries, such as conversations.", log.COMMANDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,6 +16,7 @@ from memalchemy.cli import ctrl_c
 from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import OK, USAGE, exit_code
 from memalchemy.cli.options import CommonOptions
+from memalchemy.cli.terminal import print_error
 from memalchemy.errors import MemalchemyError
 
 CommandFunction = Callable[..., Awaitable[int | None]]
@@ -89,22 +91,23 @@ def _run(function: CommandFunction, options: CommonOptions, values: dict[str, An
     """Run a command to its end and return its exit code; an error is one line on stderr."""
     import asyncio
 
-    ctx = Context(options)
-
     async def cancellable() -> int | None:
         with ctrl_c.cancel_task_on_interrupt():
-            return await function(ctx, **values)
+            return await function(Context(options), **values)
 
+    if options.verbose:
+        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+        logging.getLogger("alembic").setLevel(logging.INFO)  # a migration would silence it
     try:
         return asyncio.run(cancellable()) or OK
     except MemalchemyError as error:
-        ctx.terminal.print_note(f"error [{error.code}]: {error}")
-        return exit_code(error)
+        code, message, ended = error.code, str(error), exit_code(error)
     except BrokenPipeError:
         # The reader of a pipe has gone; Python would complain again when it flushes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except OSError as error:
         # The library translates its own failures, so this one is from writing the output.
-        ctx.terminal.print_note(f"error [MA-OUTPUT]: cannot write the output: {error.strerror}")
-        return USAGE
+        code, message, ended = "MA-OUTPUT", f"cannot write the output: {error.strerror}", USAGE
+    print_error(code, message, ended, as_json=options.json_errors)
+    return ended

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from memalchemy.cli.options import KEYS_VARIABLE, URL_VARIABLE, CommonOptions
 from memalchemy.cli.parsers import read_text_file
 from memalchemy.cli.terminal import Terminal
 from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.contracts import MigrateMode
 from memalchemy.errors import DatabaseUnreachable
 
 if TYPE_CHECKING:
@@ -23,8 +24,14 @@ class Context:
 
     def __init__(self, options: CommonOptions) -> None:
         self.options = options
-        self.as_json = options.as_json
-        self.terminal = Terminal(as_json=options.as_json, no_color=options.no_color)
+        data_format = options.data_format
+        self.as_data: bool = data_format is not None
+        """Stdout takes documents for programs, in the place of text for people."""
+        self.terminal: Terminal = Terminal(
+            data_format=data_format,
+            table_style=options.table_style,
+            no_color=options.no_color,
+        )
 
     @property
     def url(self) -> str:
@@ -49,7 +56,7 @@ class Context:
     def database(
         self,
         *,
-        migrate: Literal["auto", "check", "off"] = "check",
+        migrate: MigrateMode = "check",
         read_only: bool = False,
         create: bool = False,
         offline: bool = False,

@@ -19,8 +19,8 @@ class DeletionProgress:
 
     def __init__(self, display: ProgressDisplay) -> None:
         self._display = display
-        self.removed = 0
-        self.busy = 0
+        self.removed: int = 0
+        self.busy: int = 0
         """Threads that are passed over because somebody is writing to them."""
 
     def __call__(self, progress: Progress) -> None:

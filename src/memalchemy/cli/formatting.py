@@ -1,4 +1,4 @@
-"""Values as text: sizes, times, counts, JSON, and highlighted search results.
+"""Values as text: sizes, times, counts, JSON, CSV, and highlighted search results.
 
 Ids, metadata and search results are other people's text: `escape_controls` keeps a terminal from
 obeying what they contain.
@@ -7,19 +7,43 @@ obeying what they contain.
 from __future__ import annotations
 
 import base64
+import csv
+import io
 import json
 import math
 import re
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from enum import StrEnum
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from memalchemy.contracts import Packed
+from memalchemy.contracts import Packed, plain_number
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+
+class DataFormat(StrEnum):
+    """The formats in which results are printed for programs."""
+
+    JSON = "json"
+    NL = "nl"
+    CSV = "csv"
+    TSV = "tsv"
+
+
+class TableStyle(StrEnum):
+    """The looks of a table."""
+
+    SIMPLE = "simple"
+    PLAIN = "plain"
+    GRID = "grid"
+    MARKDOWN = "markdown"
+    GITHUB = "github"
+
 
 _DIRECTIONS_AND_BREAKS = "\u2028\u2029\u202a-\u202e\u2066-\u2069"
 _CONTROLS = re.compile(f"[\x00-\x1f\x7f-\x9f{_DIRECTIONS_AND_BREAKS}\ud800-\udfff]")
@@ -41,6 +65,34 @@ def format_json(value: Any, *, indent: int | None = 2) -> str:
     return _CONTROLS_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+def format_data(value: Any, data_format: DataFormat) -> str:
+    """Format a document, or a list of documents, for a program.
+
+    ``nl`` writes a document per line. ``csv`` and ``tsv`` write a row per document below the names
+    of its fields: text and numbers as they are, nothing for null, everything else as JSON.
+    """
+    if data_format is DataFormat.JSON:
+        return format_json(value) + "\n"
+    documents = value if isinstance(value, list) else [value]
+    if data_format is DataFormat.NL:
+        return "".join(format_json(one, indent=None) + "\n" for one in documents)
+    rows: list[dict[str, Any]] = [to_json_types(one) for one in documents]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    written = io.StringIO()
+    dialect = "excel-tab" if data_format is DataFormat.TSV else "excel"
+    writer = csv.writer(written, dialect, lineterminator="\n")
+    if names:
+        writer.writerow(names)
+    writer.writerows([_field(row.get(name)) for name in names] for row in rows)
+    return written.getvalue()
+
+
+def _field(value: Any) -> Any:
+    if value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool)):
+        return value
+    return format_json(value, indent=None)
+
+
 def to_json_types(value: Any) -> Any:
     """Convert *value* to JSON's types, for reading.
 
@@ -59,8 +111,11 @@ def to_json_types(value: Any) -> Any:
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, (datetime, date)):
         return value.isoformat()
-    if isinstance(value, (UUID, Decimal)):
+    if isinstance(value, (UUID, Decimal, PurePath)):
         return str(value)
+    if type(value).__module__ == "numpy":
+        number = plain_number(value)
+        return str(value) if number is value else to_json_types(number)
     if isinstance(value, Packed):
         return _unpack(value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -99,11 +154,11 @@ def count(number: int, singular: str, plural: str | None = None) -> str:
     return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"
 
 
-def shorten(value: Any, width: int = 60) -> str:
-    """Format *value* on one line of at most *width* characters."""
+def shorten(value: Any, width: int | None = 60) -> str:
+    """Format *value* on one line, of at most *width* characters if it is given."""
     text = value if isinstance(value, str) else format_json(value, indent=None)
     text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return text if width is None or len(text) <= width else text[: width - 1] + "…"
 
 
 def highlight(snippet: str, query: str) -> Text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,7 +19,7 @@ class LineReader:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self.bytes = 0
+        self.bytes: int = 0
 
     def __iter__(self) -> Iterator[bytes]:
         while True:
@@ -47,7 +47,7 @@ def input_size(file: str) -> int | None:
     return path.stat().st_size if file != "-" and path.is_file() else None
 
 
-async def write_json_lines(records: AsyncIterator[dict[str, Any]], output: Path | None) -> int:
+async def write_json_lines(records: AsyncIterator[Mapping[str, Any]], output: Path | None) -> int:
     """Write *records* to stdout, or to *output*, which appears when it is complete.
 
     Returns:
@@ -78,7 +78,7 @@ def _open_output(path: Path | None) -> AbstractContextManager[BinaryIO]:
         raise UsageError(f"cannot write to {path.parent}: {error.strerror}") from error
 
 
-def _encode_line(record: dict[str, Any]) -> bytes:
+def _encode_line(record: Mapping[str, Any]) -> bytes:
     import orjson
 
     try:

@@ -10,8 +10,15 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from memalchemy.cli.completion import complete_thread
+from memalchemy.cli.formatting import DataFormat, TableStyle
+from memalchemy.cli.usage import UsageError
+
 URL_VARIABLE = "MEMALCHEMY_URL"
 KEYS_VARIABLE = "MEMALCHEMY_KEYS"
+
+CHECKPOINT_FORMS = "an id, its beginning, latest~2, @2026-11-01"
+"""Examples of what `find_checkpoint` takes, for help texts."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +67,43 @@ class CommonOptions:
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = (
         False
     )
+    nl: Annotated[
+        bool, typer.Option("--nl", help="Print one JSON document per line, for each result.")
+    ] = False
+    csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False
+    tsv: Annotated[bool, typer.Option("--tsv", help="Print tab-separated values.")] = False
+    table_style: Annotated[
+        TableStyle | None,
+        typer.Option("--fmt", metavar="STYLE", help=f"Look of tables: {', '.join(TableStyle)}."),
+    ] = None
     no_color: Annotated[bool, typer.Option("--no-color", help="Print no colours or styles.")] = (
         False
     )
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show log messages on stderr.")] = False
+
+    @property
+    def data_format(self) -> DataFormat | None:
+        """Return the format in which results are printed for programs; ``None``: for people.
+
+        Raises:
+            UsageError: two options contradict each other.
+        """
+        chosen = {
+            "--json": self.as_json,
+            "--nl": self.nl,
+            "--csv": self.csv,
+            "--tsv": self.tsv,
+            "--fmt": self.table_style is not None,
+        }
+        given = [option for option, is_given in chosen.items() if is_given]
+        if len(given) > 1:
+            raise UsageError(f"give one of {', '.join(given)}: they contradict each other")
+        return DataFormat(given[0].removeprefix("--")) if given and given != ["--fmt"] else None
+
+    @property
+    def json_errors(self) -> bool:
+        """Whether errors are printed as JSON."""
+        return self.as_json or self.nl
 
     @classmethod
     def parameters(cls) -> list[inspect.Parameter]:
@@ -84,12 +125,21 @@ class CommonOptions:
         return replace(self, **given)
 
 
-ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="Id of the thread.")]
+ThreadArgument = Annotated[
+    str,
+    typer.Argument(metavar="THREAD", help="Id of the thread.", autocompletion=complete_thread),
+]
 OptionalThreadArgument = Annotated[
-    str | None, typer.Argument(metavar="THREAD", help="One thread instead of all.")
+    str | None,
+    typer.Argument(
+        metavar="THREAD", help="One thread instead of all.", autocompletion=complete_thread
+    ),
 ]
 ThreadOption = Annotated[
-    str | None, typer.Option("--thread", metavar="THREAD", help="Only this thread.")
+    str | None,
+    typer.Option(
+        "--thread", metavar="THREAD", help="Only this thread.", autocompletion=complete_thread
+    ),
 ]
 QueryArgument = Annotated[
     str, typer.Argument(metavar="QUERY", help="Words to look for; there are no operators.")

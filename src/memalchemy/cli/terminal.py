@@ -1,4 +1,4 @@
-"""Output of a command: tables for people, one JSON document for programs, notes on stderr."""
+"""Output of a command: tables for people, documents for programs, notes on stderr."""
 
 from __future__ import annotations
 
@@ -7,32 +7,52 @@ import select
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memalchemy.cli import ctrl_c
-from memalchemy.cli.formatting import escape_controls, format_json
+from memalchemy.cli.formatting import (
+    DataFormat,
+    TableStyle,
+    escape_controls,
+    format_data,
+    format_json,
+)
+from memalchemy.cli.tables import Column, TableLayout
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
     from rich.progress import Progress, TaskID
     from rich.text import Text
 
-_PIPE_WIDTH = 10_000
-"""Width of a table that is piped: its lines are not folded."""
-
-_BAR_WIDTH = 24
-
 
 class Terminal:
-    """Stdout and stderr of one command. With ``--json`` stdout takes one JSON document only."""
+    """Stdout and stderr of one command.
 
-    def __init__(self, *, as_json: bool = False, no_color: bool = False) -> None:
-        self._as_json = as_json
-        self._no_color = no_color
+    With a *data_format* stdout takes documents only, and text for people goes to stderr.
+    """
+
+    def __init__(
+        self,
+        *,
+        data_format: DataFormat | None = None,
+        table_style: TableStyle | None = None,
+        no_color: bool = False,
+    ) -> None:
+        self._data_format = data_format
+        self._table_style = table_style or TableStyle.SIMPLE
+        # https://no-color.org. Rich would leave bold.
+        self._no_color = no_color or bool(os.environ.get("NO_COLOR"))
+
+    def print_data(self, value: Any) -> None:
+        """Print a document, or a list of documents, on stdout in the format for programs."""
+        data_format = self._data_format or DataFormat.JSON
+        text = format_data(value, data_format)
+        if data_format in (DataFormat.CSV, DataFormat.TSV) and sys.stdout.isatty():
+            text = escape_controls(text, keep="\n\t")
+        sys.stdout.write(text)
 
     def print_json(self, value: Any) -> None:
-        """Print *value* as a JSON document on stdout."""
+        """Print *value* as JSON on stdout, for people."""
         sys.stdout.write(format_json(value) + "\n")
 
     def print_raw(self, text: str) -> None:
@@ -40,8 +60,8 @@ class Terminal:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
     def print(self, text: str | Text = "", *, style: str | None = None) -> None:
-        """Print text for people: on stdout, or with ``--json`` on stderr."""
-        self._console(stderr=self._as_json).print(
+        """Print text for people: on stdout, or on stderr where stdout takes documents."""
+        self._console(stderr=self._data_format is not None).print(
             escape_controls(text, keep="\n") if isinstance(text, str) else text,
             style=style,
             markup=False,
@@ -53,28 +73,27 @@ class Terminal:
         """Print a note or an error on stderr; it is no part of the answer."""
         sys.stderr.write(escape_controls(text) + "\n")
 
-    def print_table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Print a table for people, folded to the width of the terminal.
+    def print_table(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
+        """Print a table for people; see `TableLayout`. A piped table is as wide as it has to be.
 
-        A heading that begins with ``>`` aligns its column right. Numbers and times are not folded.
+        On stderr, a note names the columns that a terminal is too narrow for.
         """
-        from rich import box
-        from rich.table import Table
-
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
-        for column in columns:
-            right = column.startswith(">")
-            table.add_column(
-                column.removeprefix(">"),
-                justify="right" if right else "left",
-                no_wrap=right or column.endswith("(UTC)"),
-                overflow="fold",
-            )
-        console = self._console(stderr=self._as_json)
-        ascii_only = console.options.ascii_only
-        for row in rows:
-            table.add_row(*(_cell(value, ascii_only=ascii_only) for value in row))
-        console.print(table)
+        console = self._console(stderr=self._data_format is not None)
+        layout = TableLayout(
+            console,
+            columns,
+            rows,
+            style=self._table_style,
+            width=console.width if console.file.isatty() else None,
+        )
+        console.width = max(layout.width, 1)
+        with console.capture() as capture:
+            console.print(layout.table, crop=False)
+        # Rich fills lines with spaces, and surrounds a Markdown table with two lines of them.
+        lines = [line.rstrip() for line in capture.get().splitlines()]
+        console.file.write("".join(f"{line}\n" for line in lines if line))
+        if left_out := ", ".join(name for name in layout.left_out if name):
+            self.print_note(f"not shown, because the terminal is narrow: {left_out}")
 
     @contextmanager
     def progress(self, description: str, total: int | None = None) -> Iterator[ProgressDisplay]:
@@ -90,7 +109,7 @@ class Terminal:
             Remaining(),
         )
         with Progress(
-            *columns, console=console, transient=True, disable=not console.is_terminal
+            *columns, console=console, transient=True, disable=not sys.stderr.isatty()
         ) as progress:
             yield ProgressDisplay(progress, progress.add_task(description, total=total))
 
@@ -106,11 +125,16 @@ class Terminal:
         from rich.console import Console
 
         stream = sys.stderr if stderr else sys.stdout
-        piped = not stream.isatty() and "COLUMNS" not in os.environ
-        width = _PIPE_WIDTH if piped else None
-        if self._no_color:
-            return Console(file=stream, color_system=None, width=width)
-        return Console(file=stream, width=width)
+        return Console(file=stream, color_system=None if self._no_color else "auto")
+
+
+def print_error(code: str, message: str, exit_code: int, *, as_json: bool) -> None:
+    """Print an error as one line on stderr, or as a JSON document."""
+    if as_json:
+        error = {"code": code, "message": message, "exit_code": exit_code}
+        sys.stderr.write(format_json({"error": error}, indent=None) + "\n")
+    else:
+        sys.stderr.write(f"error [{code}]: {escape_controls(message)}\n")
 
 
 class ProgressDisplay:
@@ -127,35 +151,6 @@ class ProgressDisplay:
     def advance(self) -> None:
         """Show that one more is done."""
         self._progress.advance(self._task)
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A cell of a table: a bar that fills the column if *value* is *largest*."""
-
-    value: int
-    largest: int
-
-    def render(self, *, ascii_only: bool) -> RenderableType:
-        """Return the bar of Rich, or hash signs where the output's encoding lacks its blocks."""
-        from rich import bar
-
-        largest = self.largest or 1
-        if ascii_only:
-            return "#" * round(_BAR_WIDTH * self.value / largest)
-        return bar.Bar(size=largest, begin=0, end=self.value, width=_BAR_WIDTH, color="cyan")
-
-
-def _cell(value: Any, *, ascii_only: bool) -> RenderableType:
-    from rich.text import Text
-
-    if isinstance(value, Bar):
-        return value.render(ascii_only=ascii_only)
-    if isinstance(value, Text):
-        return value
-    if isinstance(value, int):
-        return Text(f"{value:,}")
-    return Text("" if value is None else escape_controls(str(value)))
 
 
 def _wait_for_input() -> None:

@@ -18,6 +18,7 @@ from struct import Struct
 from typing import Any
 
 from memalchemy.codec.values import pointer
+from memalchemy.contracts import plain_number
 
 MAX_FIELDS = 64
 """Scalar fields of an item beyond which only the fields that the store names have words."""
@@ -174,6 +175,7 @@ def _digest(text: str, size: int) -> str:
 
 def _spelling(value: Any) -> str | None:
     """Return the letter of a value's kind, and its digits."""
+    value = plain_number(value)
     if value is None:
         return "z"
     if isinstance(value, str):

@@ -7,7 +7,8 @@ content, and what else the object is rebuilt with. No object is ever rebuilt her
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ormsgpack
@@ -29,7 +30,8 @@ class Extension:
     __slots__ = ("code", "data")
 
     def __init__(self, code: int, data: bytes) -> None:
-        self.code, self.data = code, data
+        self.code: int = code
+        self.data: bytes = data
 
 
 def plain_tree(value: Packed) -> Any:
@@ -38,6 +40,25 @@ def plain_tree(value: Packed) -> Any:
         return value.data if value.format == "bytes" else value
     try:
         return _plain(_unpack(value.data))
+    except _UNREADABLE:
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignObject:
+    """Object of a framework's class, as `object_tree` has it."""
+
+    module: str
+    name: str
+    content: Any
+
+
+def object_tree(value: Packed) -> Any:
+    """Return the content as `plain_tree` does, with a `ForeignObject` for each object in it."""
+    if value.format != FORMAT:
+        return plain_tree(value)
+    try:
+        return _plain(_unpack(value.data), ForeignObject)
     except _UNREADABLE:
         return value
 
@@ -138,14 +159,17 @@ def _is_object(value: Any) -> bool:
     return type(value) is list and len(value) > 2 and {type(value[0]), type(value[1])} == {str}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, make: Callable[[str, str, Any], Any] | None = None) -> Any:
     if type(value) is Extension:
         inside = _unpack_extension(value)
-        return _plain(inside[2] if _is_object(inside) else inside)
+        if not _is_object(inside):
+            return _plain(inside, make)
+        content = _plain(inside[2], make)
+        return content if make is None else make(inside[0], inside[1], content)
     if type(value) is list:
-        return [_plain(item) for item in value]
+        return [_plain(item, make) for item in value]
     if type(value) is dict:
-        return {key if type(key) is str else str(key): _plain(v) for key, v in value.items()}
+        return {key if type(key) is str else str(key): _plain(v, make) for key, v in value.items()}
     return value
 
 

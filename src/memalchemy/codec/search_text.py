@@ -22,7 +22,7 @@ import ormsgpack
 
 from memalchemy.codec import foreign_msgpack
 from memalchemy.codec.deltas import Comparison, added, edits
-from memalchemy.codec.values import TAGGED, Parts
+from memalchemy.codec.values import TAGGED, Parts, decode_state
 from memalchemy.contracts import Packed
 
 MAX_TEXT = 200_000
@@ -166,6 +166,66 @@ def snippet(text: str, terms: Iterable[list[str]], width: int = 24) -> str:
     return "".join(out)
 
 
+SNIPPET = 200
+"""Characters of a highlighted snippet, about."""
+
+_SCANNED = 20_000
+"""Characters of a text beyond ASCII in which the first match is looked for."""
+
+
+def highlighted(
+    text: str, terms: Iterable[list[str]], width: int = SNIPPET
+) -> list[dict[str, Any]]:
+    """Return about *width* characters of a text around its first match, in pieces.
+
+    A piece is ``{"text": …, "hit": bool}``: words of *terms* are hits, found as a search finds
+    them, whatever their case and accents. Unlike `snippet`, it takes any text.
+    """
+    wanted = {token for term in terms for token in term}
+    hits = _hits_in(text, wanted)
+    first = next(hits, (0, 0))
+    start = max(0, first[0] - width // 3)
+    if start:
+        space = text.find(" ", start, first[0])
+        start = start if space < 0 else space + 1
+    end = min(len(text), start + width)
+    pieces = [{"text": "…", "hit": False}] if start else []
+    at = start
+    found = [first] if first[1] else []
+    if found:
+        found += [hit for hit in _hits_in(text[start:end], wanted, start) if hit[0] >= first[1]]
+    for low, high in found:
+        if low > at:
+            pieces.append({"text": text[at:low], "hit": False})
+        pieces.append({"text": text[low:high], "hit": True})
+        at = high
+    if at < end:
+        pieces.append({"text": text[at:end], "hit": False})
+    if max(at, end) < len(text):
+        pieces.append({"text": "…", "hit": False})
+    return pieces
+
+
+def _hits_in(text: str, wanted: set[str], offset: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield where the words of *text* begin and end that are *wanted* tokens."""
+    if text.isascii():
+        words = "|".join(sorted(map(re.escape, filter(str.isascii, wanted)), key=len, reverse=True))
+        if words:
+            pattern = f"(?<![0-9A-Za-z])(?:{words})(?![0-9A-Za-z])"
+            for match in re.finditer(pattern, text, re.IGNORECASE):
+                yield match.start() + offset, match.end() + offset
+        return
+    for match in _word_pattern().finditer(text, 0, _SCANNED):
+        if any(_lowered(token) in wanted for token in tokens(match[0])):
+            yield match.start() + offset, match.end() + offset
+
+
+@cache
+def _word_pattern() -> re.Pattern[str]:
+    """A word as it is written: its accents may be characters of their own."""
+    return re.compile(f"[{_CJK}]|[^\\W_{_CJK}](?:[^\\W_{_CJK}]|[\u0300-\u036f])*")
+
+
 def item_search_text(value: Any, metadata: Mapping[str, Any]) -> str | None:
     """Return the search text of an item, its metadata included; ``None`` without words."""
     return search_text(_item_texts(value, metadata))
@@ -257,6 +317,16 @@ def added_texts(state: Mapping[str, Any], new: Parts, parent: Comparison | None)
             yield from _tagged_texts(part) if tagged else _texts(part)
 
 
+def words_of_state(parts: Parts) -> frozenset[str]:
+    """Return the distinct tokens of an encoded state."""
+    # Texts of a value in the tagged form are read from its encoding.
+    state = decode_state({key: part for key, part in parts.items() if part[:1] != TAGGED})
+    found: set[str] = set()
+    for text in _joined(added_texts(state, parts, None)):
+        found.update(tokens(text))
+    return frozenset(found)
+
+
 def _may_hold_text(value: Any) -> bool:
     """Return false for a number, and for a container of nothing but numbers.
 
@@ -337,6 +407,8 @@ def _tagged_texts(tree: Any) -> Iterator[str]:
         yield from _texts(tree)
     elif len(tree) == 1 and next(iter(tree))[:1] == "~":
         ((tag, content),) = tree.items()
+        if tag in ("~h", "~m"):  # the name of a class, and a path or a number's bytes
+            content = content[1]
         yield from _tagged_texts(content.decode("utf-8", "replace") if tag == "~x" else content)
     else:
         for item in tree.values():

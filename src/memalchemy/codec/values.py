@@ -1,7 +1,7 @@
 """Values as canonical bytes and back: of the same types and in the same order, or refused.
 
 Storable are dict with str keys, list, tuple, set, frozenset, str, int, float, bool, None, bytes,
-datetime, date, UUID and Decimal, nested up to 200 levels deep.
+datetime, date, UUID, Decimal, paths of pathlib and scalars of numpy, nested up to 200 levels deep.
 
 A state is encoded key by key. Each value is MessagePack, byte for byte the same for equal values in
 any process, so that it can be compared with an earlier one. There are two forms:
@@ -15,12 +15,16 @@ any process, so that it can be compared with an earlier one. There are two forms
 from __future__ import annotations
 
 import base64
+import dataclasses
 import gc
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from enum import Enum
+from pathlib import PosixPath, PurePath, PurePosixPath, PureWindowsPath, WindowsPath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 from uuid import UUID
@@ -74,6 +78,10 @@ UNREADABLE = (
 
 Fallback = Callable[[Any], Any]
 """A function that turns a leaf of an unknown type into a storable value."""
+
+
+class UnknownTag(LookupError):
+    """A tag that this release does not know."""
 
 
 def pointer(path: str, step: str | int) -> str:
@@ -247,6 +255,11 @@ def decode_value(encoded: bytes) -> Any:
         if encoded[:1] == TAGGED:
             return untag(ormsgpack.unpackb(encoded[1:]), _UNTAG)
         return ormsgpack.unpackb(encoded)
+    except UnknownTag as error:
+        raise Corrupt(
+            f"a stored value has a part tagged {error.args[0]!r}, which this release of memalchemy "
+            "does not know: a newer one wrote it, or it is damaged"
+        ) from error
     except UNREADABLE as error:
         raise Corrupt(f"a stored value cannot be decoded ({type(error).__name__})") from error
 
@@ -314,6 +327,10 @@ def _tag(value: Any, path: str, depth: int, fallback: Fallback | None) -> Any:
         return {"~c": str(value)}
     if kind is Packed:
         return {"~p": [value.format, value.data]}
+    if kind in _PATH_NAMES or kind.__module__ == "numpy":
+        found = _tag_path(value) if kind in _PATH_NAMES else _tag_scalar(value)
+        if found is not None:
+            return found
     if fallback is not None:
         try:
             simpler = fallback(value)
@@ -322,10 +339,70 @@ def _tag(value: Any, path: str, depth: int, fallback: Fallback | None) -> Any:
         return _tag(simpler, path, depth + 1, fallback)
     raise NotSerialisable(
         path,
-        f"is a {kind.__module__}.{kind.__qualname__}, which cannot be stored; storable are dict "
-        "with str keys, list, tuple, set, frozenset, str, int, float, bool, None, bytes, datetime, "
-        "date, UUID and Decimal",
+        f"is a {kind.__module__}.{kind.__qualname__}, which cannot be stored; {_instead(value)}",
     )
+
+
+def _instead(value: Any) -> str:
+    """Return what to write in place of a value that cannot be stored."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return "store its fields, dataclasses.asdict(x), or let the state_type be a class with it"
+    if isinstance(value, Enum):
+        return "store its value, x.value, or let the state_type be a class with it"
+    if isinstance(value, PurePath):
+        return "store its text, str(x)"
+    if type(value).__module__ == "numpy":
+        return "store Python's own, x.item(), or of an array x.tolist()"
+    return (
+        "storable are dict with str keys, list, tuple, set, frozenset, str, int, float, bool, "
+        "None, bytes, datetime, date, UUID, Decimal, paths of pathlib and scalars of numpy"
+    )
+
+
+# A class is never looked up by a stored name: these are all that the two tags create.
+_PATHS: dict[str, type[PurePath]] = {
+    "PurePosixPath": PurePosixPath,
+    "PureWindowsPath": PureWindowsPath,
+    # Where the other kind of files is, a path cannot open one, and the pure one equals it.
+    "PosixPath": PurePosixPath if os.name == "nt" else PosixPath,
+    "WindowsPath": WindowsPath if os.name == "nt" else PureWindowsPath,
+}
+_PATH_NAMES: dict[type, str] = {kind: kind.__name__ for kind in _PATHS.values()}
+_SCALARS = re.compile(r"b1|[iu][1248]|f[248]|c8|c16|[mM]8\[\d*[a-zA-Z]+\]")
+
+
+def _tag_path(value: PurePath) -> Any:
+    """Tag a path; ``None`` if its text is that of another path."""
+    kind, text = type(value), str(value)
+    same = kind(text)
+    if same != value or same.parts != value.parts:
+        return None
+    return {"~h": [_PATH_NAMES[kind], _tag(text, "", 0, None)]}
+
+
+def _to_path(name: str, text: str) -> PurePath:
+    return _PATHS[name](text)
+
+
+def _tag_scalar(value: Any) -> Any:
+    """Tag a scalar of numpy; ``None`` if a process elsewhere may not have its type."""
+    import numpy as np
+
+    if not isinstance(value, np.generic):
+        return None
+    code = value.dtype.str[1:]
+    if not _SCALARS.fullmatch(code) or np.dtype(code).type is not type(value):
+        return None
+    return {"~m": [code, np.asarray(value, dtype=f"<{code}").tobytes()]}
+
+
+def _to_scalar(code: str, data: bytes) -> Any:
+    import numpy as np
+
+    if not _SCALARS.fullmatch(code):
+        raise ValueError(f"there is no number of the type {code!r}")
+    (value,) = np.frombuffer(data, dtype=f"<{code}")
+    return value
 
 
 def _tag_dict(value: dict[Any, Any], path: str, depth: int, fallback: Fallback | None) -> Any:
@@ -352,6 +429,8 @@ def untag(tree: Any, tags: Mapping[str, Callable[[Any], Any]]) -> Any:
     if len(tree) == 1:
         ((tag, content),) = tree.items()
         if tag.startswith("~"):
+            if tag not in tags:
+                raise UnknownTag(tag)
             return tags[tag](content)
     return {k: untag(v, tags) for k, v in tree.items()}
 
@@ -431,6 +510,8 @@ def _decoders(own: Mapping[str, Callable[[Any], Any]]) -> dict[str, Callable[[An
         "~u": lambda c: UUID(hex=c),
         "~c": Decimal,
         "~p": lambda c: Packed(c[0], inner(c[1])),
+        "~h": lambda c: _to_path(c[0], inner(c[1])),
+        "~m": lambda c: _to_scalar(c[0], inner(c[1])),
         "~o": lambda c: {inner(k): inner(v) for k, v in c},
     }
     tags |= shared

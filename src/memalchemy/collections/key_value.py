@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import Any, TypedDict
 
 from memalchemy.codec.values import jsonable
 from memalchemy.contracts import Seconds, StoreItem
@@ -50,6 +50,14 @@ class KeyValueEntry:
     created_at: datetime
 
 
+class AgentMemory(TypedDict):
+    """Memory of an agent's session: `KeyValue.read_memory`."""
+
+    turns: list[Any]
+    summary: str
+    updated_at: datetime
+
+
 class KeyValue:
     """Values under plain keys.
 
@@ -77,8 +85,8 @@ class KeyValue:
         agent_id: str | None = None,
         index_text: bool = False,
     ) -> None:
-        self.store = Store(check_database(db, self), index_text=index_text)
-        self.namespace = check_namespace(namespace)
+        self.store: Store = Store(check_database(db, self), index_text=index_text)
+        self.namespace: tuple[str, ...] = check_namespace(namespace)
         self.agent_id = agent_id
 
     def __repr__(self) -> str:
@@ -232,11 +240,14 @@ class KeyValue:
         session_key: str = "default",
         *,
         connection: HostConnection | None = None,
-    ) -> dict[str, Any] | None:
+    ) -> AgentMemory | None:
         """Return ``turns``, ``summary`` and ``updated_at`` of a session's memory, or ``None``."""
         where = self._memories(agent_id)
         item = await self.store.get_item(where, session_key, connection=connection)
-        return None if item is None else {**item.value, "updated_at": item.updated_at}
+        if item is None:
+            return None
+        memory: AgentMemory = item.value | {"updated_at": item.updated_at}
+        return memory
 
     async def delete_memory(
         self,

@@ -33,8 +33,10 @@ class ToolOutputs:
         namespace: Sequence[str] = ("tool_outputs",),
         ttl: Seconds | None = None,
     ) -> None:
-        self.store = store if isinstance(store, Store) else Store(check_database(store, self))
-        self.namespace = check_namespace(namespace)
+        self.store: Store = (
+            store if isinstance(store, Store) else Store(check_database(store, self))
+        )
+        self.namespace: tuple[str, ...] = check_namespace(namespace)
         self._ttl = ttl
 
     def __repr__(self) -> str:

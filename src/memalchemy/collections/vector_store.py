@@ -62,7 +62,7 @@ class VectorStore:
         elif embedder is not None:
             raise TypeError("a Store has its own embedder: give one to it, or a Database here")
         self.store = store
-        self.namespace = check_namespace(namespace)
+        self.namespace: tuple[str, ...] = check_namespace(namespace)
 
     def __repr__(self) -> str:
         return f"VectorStore({self.store!r}, namespace={self.namespace!r})"

@@ -121,17 +121,19 @@ class ContextCompactor(SummarizerBase):
             raise ValueError("trigger_fraction must be above 0 and at most 1")
         if not 0.0 < tail_token_fraction < 1.0:
             raise ValueError("tail_token_fraction must be between 0 and 1")
-        self.context_length = check_count("context_length", context_length)
+        self.context_length: int = check_count("context_length", context_length)
         self.trigger_fraction = trigger_fraction
-        self.head_turns = check_count("head_turns", head_turns, 0)
+        self.head_turns: int = check_count("head_turns", head_turns, 0)
         self.tail_token_fraction = tail_token_fraction
-        self.tool_output_ttl_turns = check_count("tool_output_ttl_turns", tool_output_ttl_turns, 0)
+        self.tool_output_ttl_turns: int = check_count(
+            "tool_output_ttl_turns", tool_output_ttl_turns, 0
+        )
         if tool_output_keep_tokens is not None:
             check_count("tool_output_keep_tokens", tool_output_keep_tokens, 0)
         self.tool_output_keep_tokens = tool_output_keep_tokens
-        self.token_counter = token_counter or estimate_tokens
+        self.token_counter: TokenCounter = token_counter or estimate_tokens
         self.preserve_system = preserve_system
-        self.min_iterations_between_summaries = check_count(
+        self.min_iterations_between_summaries: int = check_count(
             "min_iterations_between_summaries", min_iterations_between_summaries
         )
         self._archiver = OutputArchiver(archive)

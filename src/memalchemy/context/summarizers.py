@@ -225,8 +225,8 @@ class SummarizingManager(SummarizerBase):
         timeout: float | None = 30.0,
     ) -> None:
         super().__init__(summarize_fn, timeout)
-        self.threshold = check_count("threshold", threshold)
-        self.keep_recent = check_count("keep_recent", keep_recent)
+        self.threshold: int = check_count("threshold", threshold)
+        self.keep_recent: int = check_count("keep_recent", keep_recent)
         self.preserve_system = preserve_system
         if keep_recent >= threshold:
             raise ValueError("keep_recent must be less than threshold")

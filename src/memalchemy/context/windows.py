@@ -39,11 +39,15 @@ class SlidingWindowManager(ConversationManager):
         *,
         max_turns: int | None = None,
     ) -> None:
-        self.window_size = None if window_size is None else check_count("window_size", window_size)
+        self.window_size: int | None = (
+            None if window_size is None else check_count("window_size", window_size)
+        )
         self.preserve_system = preserve_system
         self.preserve_first_user = preserve_first_user
-        self.slide_step = check_count("slide_step", slide_step)
-        self.max_turns = None if max_turns is None else check_count("max_turns", max_turns)
+        self.slide_step: int = check_count("slide_step", slide_step)
+        self.max_turns: int | None = (
+            None if max_turns is None else check_count("max_turns", max_turns)
+        )
         if self.window_size is not None and slide_step > self.window_size:
             raise ValueError("slide_step must be between 1 and window_size")
 
@@ -135,8 +139,8 @@ class TokenBudgetManager(ConversationManager):
         preserve_first_user: bool = True,
         shorten: bool = True,
     ) -> None:
-        self.max_tokens = check_count("max_tokens", max_tokens)
-        self.token_counter = token_counter or estimate_tokens
+        self.max_tokens: int = check_count("max_tokens", max_tokens)
+        self.token_counter: TokenCounter = token_counter or estimate_tokens
         self.preserve_system = preserve_system
         self.preserve_first_user = preserve_first_user
         self.shorten = shorten

@@ -49,7 +49,7 @@ class ConversationStore:
         ttl: Seconds | None = None,
     ) -> None:
         check_database(db, self)
-        self.log = ThreadLog(db, namespace=namespace, index_text=index_text, ttl=ttl)
+        self.log: ThreadLog = ThreadLog(db, namespace=namespace, index_text=index_text, ttl=ttl)
         self._settings: dict[str, Any] = {"index_text": index_text, "ttl": ttl}
 
     def __repr__(self) -> str:

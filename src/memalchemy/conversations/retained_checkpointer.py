@@ -9,15 +9,16 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Unpack, overload
 
 from memalchemy._cache import BoundedCache
 from memalchemy._retry import retry_on_conflict
 from memalchemy.checkpoints import Checkpointer
+from memalchemy.checkpoints.checkpointer import CheckpointerOptions
 from memalchemy.codec.values import encode_state, frozen
 from memalchemy.context.message_age import STORED_AT, message_time, stamp_message, trim_messages
 from memalchemy.context.windows import SlidingWindowManager
-from memalchemy.contracts import Progress, Seconds, to_lifetime
+from memalchemy.contracts import Progress, Seconds, State, to_lifetime
 from memalchemy.database import Database, HostConnection
 from memalchemy.errors import NotSerialisable
 from memalchemy.events import operation
@@ -34,7 +35,7 @@ said several times has several.
 """
 
 
-class RetainedCheckpointer(Checkpointer):
+class RetainedCheckpointer(Checkpointer[State]):
     """`Checkpointer` that removes old messages from the states that it saves.
 
     States have their messages under ``messages``; others are saved as they are. Each message gets
@@ -54,6 +55,28 @@ class RetainedCheckpointer(Checkpointer):
         settings: the other arguments of `Checkpointer`.
     """
 
+    @overload
+    def __init__(
+        self: RetainedCheckpointer[dict[str, Any]],
+        db: Database,
+        max_age: Seconds | None = None,
+        *,
+        keep_messages: int | None = None,
+        clock: Callable[[], datetime] | None = None,
+        state_type: None = None,
+        **settings: Unpack[CheckpointerOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        db: Database,
+        max_age: Seconds | None = None,
+        *,
+        keep_messages: int | None = None,
+        clock: Callable[[], datetime] | None = None,
+        state_type: type[State] | Callable[[dict[str, Any]], State],
+        **settings: Unpack[CheckpointerOptions],
+    ) -> None: ...
     def __init__(
         self,
         db: Database,
@@ -131,7 +154,7 @@ class RetainedCheckpointer(Checkpointer):
         self, state: Any, thread_id: str, connection: HostConnection | None
     ) -> tuple[Mapping[str, Any], Fallback | None]:
         """Stamp and trim the messages of a state before it is saved."""
-        mapping, fallback = to_mapping(state)
+        mapping, fallback = to_mapping(state, self._state_type)
         if not _messages(mapping):
             return mapping, fallback
         if (self.db.tenant, thread_id) not in self._times:

@@ -17,10 +17,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransaction
 
 from memalchemy import migrate
+from memalchemy.contracts import Durability, Health, MigrateMode
 from memalchemy.database.connection_lock import ConnectionLock
 from memalchemy.database.driver_errors import (
     ConnectionLost,
     RolledBack,
+    Translate,
     translating,
     translator,
     translator_for_host_code,
@@ -39,7 +41,7 @@ from memalchemy.database.program_runner import (
     run_program,
 )
 from memalchemy.database.sqlite_backup import Progress, complete_or_absent
-from memalchemy.dialects import DIALECTS, Target, dialect_of, display, parse_url
+from memalchemy.dialects import DIALECTS, Dialect, Target, dialect_of, display, parse_url
 from memalchemy.errors import CapabilityMissing, DatabaseUnreachable, SchemaOutdated
 from memalchemy.events import Event, publish, statements_are_observed
 from memalchemy.statements import Program
@@ -62,10 +64,10 @@ class Backend:
         url: str | URL | AsyncEngine,
         *,
         schema: str | None,
-        migrate: str,
+        migrate: MigrateMode,
         read_only: bool,
         pgbouncer: bool,
-        durability: str,
+        durability: Durability,
         connect_timeout: float | None,
         statement_timeout: float | None,
         engine_options: dict[str, Any],
@@ -77,16 +79,18 @@ class Backend:
         target: Target | None = None
         if isinstance(url, AsyncEngine):
             _refuse_options_of_an_engine(engine_options | timeouts)
-            self.dialect = dialect_of(url)
-            self.url, self.display = url.url, display(url.url)
+            self.dialect: Dialect = dialect_of(url)
+            self.url: URL = url.url
+            self.display: str = display(url.url)
         else:
             target = parse_url(url)
             self.dialect = DIALECTS[target.dialect]
-            self.url, self.display = target.url, target.display
+            self.url = target.url
+            self.display = target.display
         if schema is not None and self.dialect.single_writer:
             raise ValueError("schema= is for PostgreSQL and Oracle; on SQLite use another file")
         self.schema = schema
-        self.translate = translator(self.dialect, self.display)
+        self.translate: Translate = translator(self.dialect, self.display)
         self._translate_host_code = translator_for_host_code(self.translate, self.dialect)
         self._options: dict[str, Any] = (
             {"schema_translate_map": {None: schema}} if schema is not None else {}
@@ -239,7 +243,7 @@ class Backend:
         result: T = await self._retry(job, kind, repeatable=True)
         return result
 
-    async def health(self) -> dict[str, Any]:
+    async def health(self) -> Health:
         found = await self.run_schema_job(
             lambda c: (
                 c.scalar(text(self.dialect.maintenance.server_version)),

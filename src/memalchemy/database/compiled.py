@@ -45,7 +45,7 @@ class CompiledStatement:
             made: Processor = getattr(type_.dialect_impl(dialect), which)(dialect, *more)
             return made
 
-        self.sql = str(compiled)
+        self.sql: str = str(compiled)
         self._constants: Mapping[str, Any] = compiled.params
         in_order = compiled.positiontup or ()
         types = {name: compiled.binds[name].type for name in in_order}
@@ -53,7 +53,7 @@ class CompiledStatement:
         self._processors = [(name, process) for name, process in found if process is not None]
         self._in_order = _getter(in_order)
         columns = statement.exported_columns
-        self.width = len(columns)
+        self.width: int = len(columns)
         names = [c.key for c in columns]
         self._named = partial(tuple.__new__, _row_type(names))
         self._nameless = NAMELESS in statement.get_execution_options()

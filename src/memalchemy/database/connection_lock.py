@@ -48,7 +48,7 @@ class ConnectionLock:
         self._holder: asyncio.Task[Any] | None = None
         self._ended: weakref.ref[Transaction] | None = None
         self._only: weakref.ref[Transaction] | None = None
-        self.is_interrupted = False
+        self.is_interrupted: bool = False
         """The end of the transaction was cancelled while it waited for an operation."""
 
     @classmethod

@@ -20,6 +20,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from memalchemy.codec.encryption import Keyring
+from memalchemy.contracts import Durability, Health, MigrateMode
 from memalchemy.database.backend import Backend
 from memalchemy.database.clock import read_clock
 from memalchemy.database.executors.batching import BatchedRow
@@ -109,10 +110,10 @@ class Database:
         read_url: str | URL | AsyncEngine | None = None,
         tenant: str = "default",
         schema: str | None = None,
-        migrate: Literal["auto", "upgrade", "check", "off"] = "auto",
+        migrate: MigrateMode = "auto",
         read_only: bool = False,
         pgbouncer: bool = False,
-        durability: Literal["full", "normal"] = "full",
+        durability: Durability = "full",
         connect_timeout: float | None = None,
         statement_timeout: float | None = None,
         keys: str | bytes | Iterable[str | bytes] | None = None,
@@ -282,7 +283,7 @@ class Database:
         self.check_writable()
         return await self._backend.run_host_job(job, write=True)
 
-    async def health(self) -> dict[str, Any]:
+    async def health(self) -> Health:
         """Return reachability, server version, schema revision and pool use; raise if unreachable.
 
         With a replica, its own are under ``replica``, with ``usable`` and ``error``: a replica that

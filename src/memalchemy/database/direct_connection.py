@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from sqlalchemy import Connection, Executable
+from sqlalchemy.engine import Dialect as SQLAlchemyDialect
 from sqlalchemy.exc import DBAPIError
 
 from memalchemy.database.compiled import CompiledStatement, CompiledStatements
@@ -39,7 +40,7 @@ class DirectConnection(abc.ABC):
 
     def __init__(self, connection: Connection, compiled: CompiledStatements) -> None:
         self.connection = connection
-        self.dialect = connection.dialect
+        self.dialect: SQLAlchemyDialect = connection.dialect
         self.raw: Any = connection.connection.driver_connection
         self._compiled = compiled
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+from memalchemy.contracts import ReplicaHealth
 from memalchemy.database.backend import Backend
 from memalchemy.database.driver_errors import RolledBack
 from memalchemy.errors import (
@@ -74,7 +75,7 @@ class Replica:
         self._note_success()
         return result
 
-    async def health(self) -> dict[str, Any]:
+    async def health(self) -> ReplicaHealth:
         """Return `Backend.health` with ``usable`` and ``error``; a failure is not raised."""
         try:
             await self.backend.ready()
@@ -82,7 +83,8 @@ class Replica:
         except MemalchemyError as error:
             why = f"{type(error).__name__}: {error}"
             return {"url": self.backend.display, "usable": False, "error": why}
-        return found | {"usable": True, "error": None}
+        health: Any = found | {"usable": True, "error": None}
+        return cast(ReplicaHealth, health)
 
     def _is_due(self) -> bool:
         if self._try_again_at is None:

@@ -16,7 +16,7 @@ class ThreadFuture(Generic[T]):
     __slots__ = ("future", "loop")
 
     def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self.loop.create_future()
 
     @property

@@ -44,7 +44,8 @@ class UnreadableRows(Corrupt):
     def __init__(self, what: str, rows: list[Any], damaged: dict[int, str]) -> None:
         more = f", and {len(damaged) - 1:,} more rows" if len(damaged) > 1 else ""
         super().__init__(f"{what}{more}")
-        self.rows, self.damaged = rows, damaged
+        self.rows: list[Any] = rows
+        self.damaged: dict[int, str] = damaged
 
 
 def sqlite_types(type_: Any) -> tuple[type, ...] | None:

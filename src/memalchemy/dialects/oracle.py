@@ -584,11 +584,11 @@ class Oracle(Dialect):
     snapshot_isolation: ClassVar[str | None] = "SERIALIZABLE"
     connect_options: ClassVar[tuple[str, ...]] = ORACLE_OPTIONS
 
-    column_types = OracleColumnTypes()
-    statements = OracleStatements()
-    text = OracleTextIndexes()
-    vectors = OracleVectors()
-    maintenance = OracleMaintenance()
+    column_types: ColumnTypes = OracleColumnTypes()
+    statements: Statements = OracleStatements()
+    text: TextIndexes = OracleTextIndexes()
+    vectors: Vectors = OracleVectors()
+    maintenance: Maintenance = OracleMaintenance()
 
     def read_url(self, url: URL, driver: str) -> Target:
         if driver not in ("", "oracledb", "oracledb_async"):

@@ -912,11 +912,11 @@ class PostgreSQL(Dialect):
     groups_saves: ClassVar[bool] = True
     snapshot_isolation: ClassVar[str | None] = "REPEATABLE READ"
 
-    column_types = PostgreSQLColumnTypes()
-    statements = PostgreSQLStatements()
-    text = PostgreSQLTextIndexes()
-    vectors = PostgreSQLVectors()
-    maintenance = PostgreSQLMaintenance()
+    column_types: ColumnTypes = PostgreSQLColumnTypes()
+    statements: Statements = PostgreSQLStatements()
+    text: TextIndexes = PostgreSQLTextIndexes()
+    vectors: Vectors = PostgreSQLVectors()
+    maintenance: Maintenance = PostgreSQLMaintenance()
 
     def read_url(self, url: URL, driver: str) -> Target:
         driver = driver or (

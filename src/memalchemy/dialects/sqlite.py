@@ -635,10 +635,10 @@ class SQLite(Dialect):
     dynamic_types: ClassVar[bool] = True
     driver_errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
 
-    statements = SQLiteStatements()
-    text = SQLiteTextIndexes()
-    vectors = SQLiteVectors()
-    maintenance = SQLiteMaintenance()
+    statements: Statements = SQLiteStatements()
+    text: TextIndexes = SQLiteTextIndexes()
+    vectors: Vectors = SQLiteVectors()
+    maintenance: Maintenance = SQLiteMaintenance()
 
     def read_url(self, url: URL, driver: str) -> Target:
         if driver not in ("", "aiosqlite", "pysqlite"):

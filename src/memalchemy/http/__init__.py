@@ -1,4 +1,5 @@
-"""memalchemy over HTTP: `HTTPCheckpointer` is the client, `app` and `serve` are the server.
+"""memalchemy over HTTP: `HTTPCheckpointer` is the client, `app` and `serve` are the server, and
+`serve_inspector` shows the inspector.
 
 The extra ``http`` installs what the client needs, ``server`` what the server needs. Each name is
 imported when it is first used.
@@ -12,6 +13,7 @@ from memalchemy._lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from memalchemy.http.client import HTTPCheckpointer
+    from memalchemy.http.inspector._running import serve_inspector
     from memalchemy.http.server._application import app
     from memalchemy.http.server._limits import Limits
     from memalchemy.http.server._running import serve
@@ -21,6 +23,7 @@ else:
         __name__,
         {
             "client": ("HTTPCheckpointer",),
+            "inspector._running": ("serve_inspector",),
             "server._application": ("app",),
             "server._limits": ("Limits",),
             "server._running": ("serve",),
@@ -28,4 +31,4 @@ else:
         },
     )
 
-__all__ = ["HTTPCheckpointer", "Limits", "Tokens", "app", "serve"]
+__all__ = ["HTTPCheckpointer", "Limits", "Tokens", "app", "serve", "serve_inspector"]

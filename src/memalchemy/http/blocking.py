@@ -6,3 +6,5 @@ from memalchemy.http import client
 from memalchemy.sync.face import Root, face
 
 HTTPCheckpointer = face(client.HTTPCheckpointer, Root)
+
+__all__ = ["HTTPCheckpointer"]

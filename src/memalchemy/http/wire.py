@@ -117,7 +117,7 @@ def encode_info(info: Mapping[str, Any]) -> dict[str, Any]:
     return tree | {"data": encode_state(info["data"])} if "data" in info else tree
 
 
-def decode_info(tree: Mapping[str, Any]) -> dict[str, Any]:
+def decode_info(tree: Mapping[str, Any]) -> Any:
     """Return the mapping that `encode_info` encoded."""
     info = dict(tree) | {name: datetime.fromisoformat(tree[name]) for name in _TIMES}
     return info | {"data": decode_state(tree["data"])} if "data" in tree else info

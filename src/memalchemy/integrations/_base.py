@@ -169,6 +169,9 @@ def blocking(method: Callable[..., Any]) -> Callable[..., Any]:
 
     It has the same arguments and the same result; an asynchronous iterator becomes a plain one,
     which reads as it is used. It follows an override of *method* in a subclass.
+
+    A class that is no pydantic model declares it ``Final``: type checkers infer the type of such a
+    name in the same way, and a subclass overrides *method* in its place.
     """
     name = method.__name__
 

@@ -65,7 +65,7 @@ class MemalchemyStore(SyncAdapter, Store):
     ) -> None:
         # Store.__init__ is left out: it opens a SQLite file of its own.
         super().__init__(":memory:" if db == "" else db, namespace=namespace)
-        self.kv = KeyValue(self.db, namespace=self.namespace, index_text=index_text)
+        self.kv: KeyValue = KeyValue(self.db, namespace=self.namespace, index_text=index_text)
         """The keys and values, with asynchronous methods."""
         self._index_text = index_text
         self._is_closed = False
@@ -151,7 +151,10 @@ class MemalchemyStore(SyncAdapter, Store):
         summary: str = "",
         session_key: str = "default",
     ) -> None:
-        """Replace the memory that an agent has of a session."""
+        """Replace the memory that an agent has of a session; without *turns*, erase it.
+
+        Up to 15 earlier states stay for a while, so that their words are found.
+        """
         state = {"turns": turns, "summary": summary, "updated_at": time.time()}
         self.wait(self._save_memory(agent_id, session_key, state))
 
@@ -169,7 +172,7 @@ class MemalchemyStore(SyncAdapter, Store):
         return Checkpointer(
             self.db,
             namespace=(*self.namespace, "memory", agent_id),
-            retention=Retention(keep_last=1),
+            retention=Retention(keep_last=1, apply_every=16),
             index_text=self._index_text,
         )
 
@@ -191,6 +194,11 @@ class MemalchemyStore(SyncAdapter, Store):
 
     async def _save_memory(self, agent_id: str, session_key: str, state: dict[str, Any]) -> None:
         sessions = self.memories(agent_id)
+        if not state["turns"]:  # cleared: earlier states are not to wait for the next prune
+            async with self.db.transaction() as tx:
+                await sessions.save(_storable(state), session_key, connection=tx)
+                await sessions.prune(session_key, keep_last=1, connection=tx)
+            return
         try:
             await sessions.save(state, session_key)
         except NotSerialisable:

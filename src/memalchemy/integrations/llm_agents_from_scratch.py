@@ -60,7 +60,7 @@ class MemalchemyMemoryStore(Adapter, BaseMemoryStore):
     ) -> None:
         BaseMemoryStore.__init__(self, max_results=max_results, recall_mode=RecallMode(recall_mode))
         Adapter.__init__(self, db, namespace=namespace)
-        self.native = EpisodeStore(
+        self.native: EpisodeStore = EpisodeStore(
             self.db,
             namespace=(*self.namespace, "episodes"),
             max_results=max_results,

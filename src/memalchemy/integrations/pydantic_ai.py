@@ -90,9 +90,9 @@ class MemalchemyConversationStore(Adapter, ConversationStore):
         index_text: bool = True,
     ) -> None:
         super().__init__(db, namespace=namespace)
-        self.log = ThreadLog(self.db, namespace=self.namespace, index_text=index_text)
+        self.log: ThreadLog = ThreadLog(self.db, namespace=self.namespace, index_text=index_text)
         """The logs of messages; the key of an entry is its id."""
-        self.store = Store(self.db, index_text=False, index_metadata=("log", "scope"))
+        self.store: Store = Store(self.db, index_text=False, index_metadata=("log", "scope"))
         """The store with the records."""
         self._records = (*self.namespace, RECORDS)
         self._seen: BoundedCache[str, StoreItem] = BoundedCache(KNOWN)

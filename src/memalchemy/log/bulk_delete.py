@@ -9,7 +9,7 @@ and no other state is built on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -323,6 +323,34 @@ def find_inverted(dialect: Dialect) -> Executable:
     )
 
 
+@statement()
+def list_ranked(dialect: Dialect) -> Executable:
+    """Select the checkpoints of a batch, the newest of a log first, with two flags.
+
+    They are: ``goes``, 1 if the rules do not keep it, and ``has_words``.
+    """
+    ranked, stay = rank_checkpoints(dialect, _listed_logs(dialect), in_window=True)
+    one: ColumnElement[int] = literal_column("1")
+    zero: ColumnElement[int] = literal_column("0")
+
+    def is_here(table: Any) -> ColumnElement[bool]:
+        return and_(same_log(table, ranked), table.c.seq == ranked.c.seq)
+
+    return (
+        select(
+            *(ranked.c[name] for name in (*_ROW, "checkpoint_id")),
+            CHECKPOINTS.c.parent_id,
+            case((is_let_go(ranked, stay), one), else_=zero).label("goes"),
+            case((DELTAS.c.search_text.is_not(None), one), else_=zero).label("has_words"),
+        )
+        .select_from(ranked)
+        .join(CHECKPOINTS, is_here(CHECKPOINTS))
+        .join(DELTAS, is_here(DELTAS))
+        .order_by(ranked.c.log_id, ranked.c.seq.desc())
+        .add_cte(ranked, stay, nest_here=True)
+    )
+
+
 @statement(named=(True, False))
 def delete_pruned_checkpoints(dialect: Dialect, named: bool) -> Executable:
     """Delete the checkpoints of a batch that the rules do not keep; *named*: return their keys."""
@@ -440,11 +468,13 @@ def prune_batch(
     below: int | None = None,
     *,
     wait: bool,
+    before: Callable[[dict[str, Any]], Program[bool]] | None = None,
 ) -> Program[BatchResult]:
     """Delete checkpoints that *rules* do not keep, and the states that nothing needs then.
 
     *rules* are the binds of `beyond_retention`, and ``p_now``. Of a single log, only `MAX_ROWS`
-    positions are looked at, those before *below*: see `BatchResult.rest`.
+    positions are looked at, those before *below*: see `BatchResult.rest`. *before* is a program
+    that runs under the locks, with the binds of the batch; if it returns false, nothing is deleted.
     """
     locked = yield from _lock_wanted(dialect, logs, rules, which="live", wait=wait)
     if not locked:
@@ -454,6 +484,8 @@ def prune_batch(
     if len(locked) == 1:
         low = yield from _find_window(dialect, locked[0], high)
     values = rules | batch_binds(dialect, locked) | {"p_low": low or 0, "p_high": high}
+    if before is not None and not (yield from before(values)):
+        return BatchResult([], 0)
     gone = yield from _delete_pruned(dialect, values)
     swept = (yield delete_unneeded_states(dialect), values).touched
     if gone or swept:

@@ -11,10 +11,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     Executable,
     and_,
     bindparam,
+    cast,
     delete,
     func,
     literal_column,
@@ -283,6 +285,18 @@ def read_search_text(dialect: Dialect) -> Executable:
 
 
 @statement()
+def read_search_texts(dialect: Dialect) -> Executable:
+    """Select the search texts of the states of a log at the positions that ``p_keys`` lists."""
+    listed = dialect.statements.rows_from_list("p_keys", ("seq",))
+    places = select(cast(listed.c.seq, BigInteger))
+    return (
+        select(DELTAS.c.seq, DELTAS.c.search_text)
+        .where(of_log(DELTAS), DELTAS.c.seq.in_(places))
+        .order_by(DELTAS.c.seq.desc())
+    )
+
+
+@statement()
 def replace_search_text(dialect: Dialect) -> Executable:
     """Replace the search text of a state."""
     here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
@@ -294,10 +308,14 @@ def _hand_over_search_text(dialect: Dialect, log: Log, seq: int) -> Program[None
     rows = yield read_search_text(dialect), log.binds() | {"p_seq": seq}
     if len(rows) < 2 or not rows[0].search_text:
         return
-    both = " ".join(row.search_text for row in rows if row.search_text)
-    if len(both) > MAX_TEXT:  # the newest are what is searched for most
-        both = both[-MAX_TEXT:].partition(" ")[2]
+    both = join_search_texts(row.search_text for row in rows)
     yield replace_search_text(dialect), log.binds() | {"p_seq": rows[1].seq, "p_search_text": both}
+
+
+def join_search_texts(texts: Iterable[str | None]) -> str:
+    """Return *texts*, the oldest first, as one; of more than `MAX_TEXT` the newest words stay."""
+    joined = " ".join(filter(None, texts))
+    return joined if len(joined) <= MAX_TEXT else joined[-MAX_TEXT:].partition(" ")[2]
 
 
 def _check_no_dependents(dialect: Dialect, log: Log, checkpoint_id: str) -> Program[None]:

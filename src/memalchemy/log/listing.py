@@ -45,7 +45,7 @@ def _has(of: str) -> ColumnElement[bool]:
     return THREADS.c.head_id.is_not(None) if of == "checkpoints" else has_entries()
 
 
-def _newest_first(query: Any, dialect: Dialect, key: tuple[str, ...], after: bool) -> Any:
+def newest_first(query: Any, dialect: Dialect, key: tuple[str, ...], after: bool) -> Any:
     """Order *query* by the last write, newest first, and limit it; *after*: from behind a row on.
 
     ``active_at`` is ``updated_at`` to the second: the index gives that order, and the rows of one
@@ -69,7 +69,7 @@ def list_heads(dialect: Dialect, of: str, after: bool, prefix: bool) -> Executab
     )
     if prefix:
         query = query.where(_is_in_id_range())
-    return _newest_first(query, dialect, ("thread_id",), after)  # type: ignore[no-any-return]
+    return newest_first(query, dialect, ("thread_id",), after)  # type: ignore[no-any-return]
 
 
 def _is_in_id_range() -> ColumnElement[bool]:
@@ -77,6 +77,18 @@ def _is_in_id_range() -> ColumnElement[bool]:
     key = THREADS.c.thread_id
     low, high = (bindparam(name, type_=key.type) for name in ("p_low", "p_high"))
     return and_(key >= low, key < high)
+
+
+@statement()
+def list_ids_in_range(dialect: Dialect) -> Executable:
+    """Select the first ids in a range, in their order, of a tenant's threads that hold anything."""
+    query = select(THREADS.c.thread_id).distinct()
+    here = THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
+    return (
+        query.where(here, _is_in_id_range(), live(), is_not_empty())
+        .order_by(THREADS.c.thread_id)
+        .limit(bindparam("p_limit"))
+    )
 
 
 @statement()
@@ -115,7 +127,7 @@ def list_entry_logs(dialect: Dialect, scope: str) -> Executable:
     ).where(THREADS.c.tenant == bindparam("k_tenant"), live(), has_entries())
     if scope == "thread":
         query = query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
-    return _newest_first(query, dialect, NAMES[1:], after=False)  # type: ignore[no-any-return]
+    return newest_first(query, dialect, NAMES[1:], after=False)  # type: ignore[no-any-return]
 
 
 @statement(of=("checkpoints", "entries"), scope=("tenant", "thread"))
@@ -164,6 +176,19 @@ def list_all_threads(dialect: Dialect) -> Executable:
 async def all_threads(db: Database, connection: HostConnection | None = None) -> list[str]:
     """The ids of all threads of a tenant in their order, deleted and expired ones included."""
     rows = await run_query(db, list_all_threads(db.dialect), {"k_tenant": db.tenant}, connection)
+    return [row.thread_id for row in rows]
+
+
+async def threads_by_prefix(db: Database, prefix: str, *, limit: int) -> list[str]:
+    """The first ids, in their order, of a tenant's threads that begin with *prefix*.
+
+    Those of threads with a checkpoint or an entry, in any namespace; a replica may give them.
+    """
+    id_range = range_of_prefix(prefix)
+    if id_range is None:
+        return []
+    binds = {"k_tenant": db.tenant, "p_limit": limit, "p_low": id_range[0], "p_high": id_range[1]}
+    rows = await run_query(db, list_ids_in_range(db.dialect), binds, replica_ok=True)
     return [row.thread_id for row in rows]
 
 
@@ -319,7 +344,14 @@ def range_of_glob(pattern: str) -> tuple[str, str] | None:
 
     ``None`` stands for all ids. There is a range only for a prefix that is stored as it is spelt.
     """
-    prefix = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+    return range_of_prefix(re.split(r"[*?\[]", pattern, maxsplit=1)[0])
+
+
+def range_of_prefix(prefix: str) -> tuple[str, str] | None:
+    """The range of stored ids that begin with *prefix*: the first, and one past the last.
+
+    ``None`` if *prefix* is empty or is not stored as it is spelt: there is no such range.
+    """
     if not prefix or encode_id(prefix) != prefix or prefix[-1] >= "\ud7ff":
         return None
     return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)
@@ -353,7 +385,7 @@ def list_logs(dialect: Dialect, which: str, scope: str, after: bool) -> Executab
     elif which == "thread":
         key = THREADS.c.thread_id
         query = query.where(key == bindparam("k_thread_id", type_=key.type))
-    return _newest_first(query, dialect, NAMES[1:], after)  # type: ignore[no-any-return]
+    return newest_first(query, dialect, NAMES[1:], after)  # type: ignore[no-any-return]
 
 
 @statement()

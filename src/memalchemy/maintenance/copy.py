@@ -197,7 +197,7 @@ class DatabaseCopy:
     ) -> None:
         self.source = source
         self.target = target
-        self.report = CopyReport()
+        self.report: CopyReport = CopyReport()
         self._scope = "all" if all_tenants else "tenant"
         self._binds = {} if all_tenants else {"k_tenant": source.tenant}
         self._recheck = recheck

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Literal
 
+from memalchemy.contracts import SearchMode
 from memalchemy.store import Store
 
 NameFunction = Callable[[str, int], str]
 """Function that gives the name of a text, of so many characters."""
 
 
-def search_mode(store: Store) -> Literal["text", "vector", "hybrid"] | None:
+def search_mode(store: Store) -> SearchMode | None:
     """Return the mode in which *store* can be searched for a text; ``None`` if in none."""
     by_words = store.db.keyring.is_readable("text")
     if store.embedder is None:  # a store that has one makes sure that vectors may be readable

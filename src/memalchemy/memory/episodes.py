@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import aclosing
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, final
+from typing import Any, ClassVar, final
 from uuid import uuid4
 from xml.sax.saxutils import escape, quoteattr
 
@@ -74,7 +74,7 @@ class Episode(BaseModel):
     """
 
     # Errors of validation may be logged, and must not quote what was said.
-    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, hide_input_in_errors=True)
 
     id_: str = Field(default_factory=lambda: str(uuid4()), min_length=1)
     task: str
@@ -147,7 +147,7 @@ class BaseEpisodeStore(ABC):
         if type(max_results) is not int or max_results < 1:
             raise ValueError(f"max_results must be a whole number from 1 on, not {max_results!r}")
         self.max_results = max_results
-        self.recall_mode = RecallMode(recall_mode)
+        self.recall_mode: RecallMode = RecallMode(recall_mode)
 
     @abstractmethod
     async def write(self, episode: Episode) -> None:
@@ -233,8 +233,10 @@ class EpisodeStore(BaseEpisodeStore):
     ) -> None:
         super().__init__(max_results, recall_mode)
         check_database(db, self)
-        self.store = Store(db, embedder=embedder, index=EMBEDDED if embedder else None, ttl=ttl)
-        self.namespace = check_namespace(namespace)
+        self.store: Store = Store(
+            db, embedder=embedder, index=EMBEDDED if embedder else None, ttl=ttl
+        )
+        self.namespace: tuple[str, ...] = check_namespace(namespace)
         self._times = (*self.namespace, BY_TIME)
 
     def __repr__(self) -> str:
@@ -383,7 +385,7 @@ class EpisodicMemory:
         metadata_fns: Mapping[str, MetadataFunction] | None = None,
     ) -> None:
         self.store = store
-        self.metadata_fns = dict(metadata_fns or {})
+        self.metadata_fns: dict[str, MetadataFunction] = dict(metadata_fns or {})
 
     async def recall(self, task: Any, **more: Any) -> str:
         """Return episodes similar to *task* as text; ``""`` if there are none.

@@ -85,12 +85,14 @@ class LLMMemoryManager(BaseMemoryManager):
         for name, function in (("extract_fn", extract_fn), ("resolver", namespace_resolver)):
             if function is not None and not callable(function):
                 raise TypeError(f"{name} must be a function, not {type(function).__name__}")
-        self.store = store if isinstance(store, Store) else Store(check_database(store, self))
+        self.store: Store = (
+            store if isinstance(store, Store) else Store(check_database(store, self))
+        )
         self.extract_fn = extract_fn
-        self.namespace_prefix = check_memory_namespace(namespace_prefix)
+        self.namespace_prefix: tuple[str, ...] = check_memory_namespace(namespace_prefix)
         self.max_memories = max_memories
-        self.retrieve_limit = check_limit(retrieve_limit)
-        self.extract_mode = extract_mode
+        self.retrieve_limit: int = check_limit(retrieve_limit)
+        self.extract_mode: ExtractMode = extract_mode
         self.max_concurrent_extractions = max_concurrent_extractions
         self.namespace_resolver = namespace_resolver
 

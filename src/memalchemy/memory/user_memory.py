@@ -90,9 +90,11 @@ class UserMemoryStore:
         half_life: Seconds | None = HALF_LIFE,
         namespace: Sequence[str] = ("facts",),
     ) -> None:
-        self.store = store if isinstance(store, Store) else Store(check_database(store, self))
-        self.half_life = check_half_life(half_life)
-        self.namespace = check_namespace(namespace)
+        self.store: Store = (
+            store if isinstance(store, Store) else Store(check_database(store, self))
+        )
+        self.half_life: timedelta | None = check_half_life(half_life)
+        self.namespace: tuple[str, ...] = check_namespace(namespace)
 
     def __repr__(self) -> str:
         return f"UserMemoryStore({self.store!r})"

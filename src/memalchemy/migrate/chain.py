@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import re
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -37,6 +38,23 @@ HOUSE_TENANT, HOUSE_NAMESPACE = "~", "/~memalchemy/"
 _alembic_is_global = _fork_safe_locks.create_lock()
 
 
+@contextmanager
+def _quiet_alembic() -> Iterator[None]:
+    """Keep Alembic's reports of its steps out of the application's log; warnings pass.
+
+    An application that sets the level of the logger ``alembic`` itself gets what it asks for.
+    """
+    logger = logging.getLogger("alembic")
+    if logger.level != logging.NOTSET:
+        yield
+        return
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(logging.NOTSET)
+
+
 def script_location() -> Path:
     """Return the folder of the revisions: in the package of a wheel, at the top of a checkout."""
     here = Path(__file__).resolve()
@@ -47,6 +65,7 @@ def script_location() -> Path:
 
 
 @cache
+@_quiet_alembic()
 def scripts() -> ScriptDirectory:
     """The chain of revisions."""
     from alembic.script import ScriptDirectory
@@ -168,6 +187,7 @@ def downgrade(
     )
 
 
+@_quiet_alembic()
 def offline(
     dialect: str,
     *,
@@ -283,6 +303,7 @@ def _steps_to(revision: str, current: Any, *, down: bool = False) -> list[Revisi
         raise CommandError(str(error.args[0])) from error
 
 
+@_quiet_alembic()
 def _run(
     connection: Connection,
     schema: str | None,

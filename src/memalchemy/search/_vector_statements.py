@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from sqlalchemy import (
     BindParameter,
@@ -24,12 +24,12 @@ from sqlalchemy import (
 from sqlalchemy.sql.visitors import replacement_traverse
 from sqlalchemy.types import NULLTYPE
 
+from memalchemy.contracts import Metric
 from memalchemy.database import Database
 from memalchemy.dialects import Dialect
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, is_listed, live_item
 from memalchemy.statements import NAMELESS, IntegerRange, Program, statement
 
-Metric = Literal["cosine", "dot", "l2"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 
 INDEXED_DIMENSIONS = IntegerRange(1, 4000, 384)

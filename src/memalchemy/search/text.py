@@ -150,9 +150,40 @@ def narrowed_items(dialect: Dialect, below: bool) -> Executable:
     return select(*columns).limit(bindparam("p_limit"))
 
 
+@statement(below=(False, True))
+def newest_narrowed(dialect: Dialect, below: bool) -> Executable:
+    """Select the newest ``p_limit`` of the items that may pass a filter, whole; none if too many.
+
+    Too many are more than ``p_most``; ``p_beyond`` is one more. Each row has their ``number``. At
+    least one row comes back: the columns of an item are NULL in it if there is none.
+    """
+    within = dialect.text.items_in_scope(below)
+    marks = [within.c[name] for name in ("updated_at", "namespace", "key")]
+    found = dialect.statements.materialized(
+        select(*marks).limit(bindparam("p_beyond", type_=Integer)), "found"
+    )
+    few = _number(dialect, found)
+    page = (
+        select(*found.c)
+        .order_by(*(column.desc() for column in found.c))
+        .limit(bindparam("p_limit", type_=Integer))
+        .cte("page", nesting=True)
+    )
+    are_few = few.c.number <= bindparam("p_most", type_=Integer)
+    tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+    same = and_(tenant, *(ITEMS.c[name] == page.c[name] for name in _ITEM), live_item())
+    return (
+        select(few.c.number, *(ITEMS.c[name] for name in STORED))
+        .select_from(few.outerjoin(page, are_few).outerjoin(ITEMS, same))
+        .order_by(*(page.c[name].desc() for name in ("updated_at", *_ITEM)))
+        .add_cte(found, few, page, nest_here=True)
+    )
+
+
 # --- Rows of logs ---------------------------------------------------------------------------------
 
 _LOG_ROW = ("log_id", "seq")
+_LOG_NAMES = ("thread_id", "namespace")
 
 
 def _same_log_row(a: Any, b: Any) -> Any:
@@ -210,22 +241,23 @@ def find_in_logs(
 _ENTRY = ("entry_key", "occurred_at", "stored_at", "codec", "checksum", "search_text", "payload")
 
 
-@statement(scope=("namespace", "log"), weighed=(False, True), one=(False, True))
+@statement(scope=("namespace", "log", "below"), weighed=(False, True), one=(False, True))
 def search_entries(dialect: Dialect, scope: str, weighed: bool, one: bool) -> Executable:
     """Entries that hold a term, and ``score``, their share of the query.
 
-    They are ordered by share, then by newest. They are those of all threads in a namespace, or of
-    one log; in both cases a term is as rare as it is in the namespace. With *weighed* a row also
-    has the ``opening`` of its search text, and the whole entry if there are at most `FULL_ROWS`
-    rows; otherwise those columns are NULL. *one* is for queries of one term. Binds ``terms``,
-    ``p_terms`` (their number), ``k_tenant``, ``k_namespace``, ``p_limit``, ``p_offset``.
+    They are ordered by share, then by newest. They are those of all threads in a namespace, with
+    ``below`` also in those under it, or of one log, where a term is as rare as in the namespace.
+    With *weighed* a row also has the ``opening`` of its search text, and the whole entry if there
+    are at most `FULL_ROWS` rows; otherwise those columns are NULL. *one* is for queries of one
+    term. Binds ``terms``, ``p_terms`` (their number), those of `TextIndexes.log_hits`, ``p_limit``,
+    ``p_offset``.
     """
-    found, asked = _ranked(dialect.text.log_hits(), _LOG_ROW, one)
+    found, asked = _ranked(dialect.text.log_hits(scope == "below"), _LOG_ROW, one)
     order = (DELTAS.c.stored_at.desc(), DELTAS.c.seq.desc(), THREADS.c.thread_id.desc())
     chosen = (
         select(
             *(DELTAS.c[name] for name in (*_LOG_ROW, "stored_at")),
-            THREADS.c.thread_id,
+            *(THREADS.c[name] for name in _LOG_NAMES),
             found.c.bits,
         )
         .select_from(found)
@@ -240,7 +272,7 @@ def search_entries(dialect: Dialect, scope: str, weighed: bool, one: bool) -> Ex
         chosen = chosen.where(THREADS.c.thread_id == bindparam("k_thread_id"))
     best = dialect.statements.materialized(chosen, "best")
     score = (cast(best.c.bits, Float) / asked).label("score")
-    query = select(*(best.c[name] for name in (*_LOG_ROW, "thread_id")), score)
+    query = select(*(best.c[name] for name in (*_LOG_ROW, *_LOG_NAMES)), score)
     if weighed:
         few = _number(dialect, best)
         query = (
@@ -261,7 +293,10 @@ def read_found_entries(dialect: Dialect) -> Executable:
     listed = dialect.statements.rows_from_list("p_keys", _LOG_ROW)
     places = select(listed.c.log_id, cast(listed.c.seq, BigInteger))
     return (
-        select(*(DELTAS.c[name] for name in (*_LOG_ROW, *_ENTRY)), THREADS.c.thread_id)
+        select(
+            *(DELTAS.c[name] for name in (*_LOG_ROW, *_ENTRY)),
+            *(THREADS.c[name] for name in _LOG_NAMES),
+        )
         .join(THREADS, same_log(THREADS, DELTAS))
         .where(tuple_(*(DELTAS.c[name] for name in _LOG_ROW)).in_(places), is_entry())
     )
@@ -288,8 +323,6 @@ def find_entries(
 
 
 # --- Checkpoints ----------------------------------------------------------------------------------
-
-_LOG_NAMES = ("thread_id", "namespace")
 
 
 @statement(below=(False, True), weighed=(False, True), one=(False, True), last_stored=(False, True))
@@ -450,7 +483,7 @@ def _opening(text: ColumnElement[Any]) -> ColumnElement[Any]:
     return func.substr(text, _integer(1), _integer(OPENING), type_=Text).label("opening")
 
 
-def _number(dialect: Dialect, rows: FromClause) -> FromClause:
+def _number(dialect: Dialect, rows: FromClause) -> CTE:
     """Return a table of one row, with the ``number`` of *rows*, to join with each of them."""
     # Materialized: as a subquery it may be counted again for each row that it is joined with.
     number = select(func.count().label("number")).select_from(rows)

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memalchemy._cache import BoundedCache
-from memalchemy.contracts import MAX_LIMIT, SearchPlan
+from memalchemy.contracts import MAX_LIMIT, Metric, SearchPlan
 from memalchemy.database import (
     READ,
     READ_IN_TRANSACTION,
@@ -41,7 +41,6 @@ from memalchemy.search._vector_statements import (
     INDEXED_DIMENSIONS,
     METRICS,
     PART,
-    Metric,
     count_vectors,
     current_vector_settings,
     has_native_vectors,
@@ -332,7 +331,7 @@ class VectorSupport:
     def __init__(self) -> None:
         self.native = False
         self.indexes: frozenset[str] = frozenset()
-        self.read_at = -math.inf
+        self.read_at: float = -math.inf
         self._counts: BoundedCache[Scope, tuple[int | None, float]] = BoundedCache(
             MAX_COUNTED_SCOPES
         )
@@ -402,8 +401,8 @@ class DatabaseRanking:
 
     def __init__(self, session: _Session, support: VectorSupport) -> None:
         query = session.query
-        self.exhausted = False
-        self.plan = _NO_PLAN
+        self.exhausted: bool = False
+        self.plan: SearchPlan = _NO_PLAN
         self._session, self._query, self._support = session, query, support
         self._dialect = session.db.dialect
         self._binds = scope_binds(query.tenant, query.path, query.below) | {
@@ -584,8 +583,8 @@ class BruteForceRanking:
     """
 
     def __init__(self, session: _Session) -> None:
-        self.exhausted = False
-        self.plan = _NO_PLAN
+        self.exhausted: bool = False
+        self.plan: SearchPlan = _NO_PLAN
         self._session, self._query, self._db = session, session.query, session.db
         self._compared: _Comparison | None = None
         self._returned: set[Item] = set()

@@ -19,7 +19,7 @@ class NamespacedStore:
 
     def __init__(self, store: Store, namespace: Namespace) -> None:
         self.store = store
-        self.namespace = check_namespace(namespace)
+        self.namespace: tuple[str, ...] = check_namespace(namespace)
 
     def __repr__(self) -> str:
         return f"NamespacedStore({self.store!r}, {self.namespace!r})"

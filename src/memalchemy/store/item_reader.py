@@ -25,7 +25,7 @@ from memalchemy.filters import Filter
 from memalchemy.keys import encode_id, encode_namespace
 from memalchemy.log.scan import PAGE, run_query, scan
 from memalchemy.search.scope import Place, key_lists, scope_binds
-from memalchemy.search.text import narrowed_items
+from memalchemy.search.text import narrowed_items, newest_narrowed
 from memalchemy.statements import Program
 from memalchemy.store import read
 
@@ -89,7 +89,22 @@ class ItemReader:
         last = None
         if after is not None:
             last = Mark(after.updated_at, encode_namespace(after.namespace), after.key)
-        narrowed = await self._find_narrowed(PAGE)
+        narrowed = None
+        if order == "newest" and last is None:
+            size = max(limit, LEAST_READ)
+            number, rows = await self._read_newest_narrowed(PAGE, size)
+            if number is not None and number <= PAGE:
+                async with aclosing(self.decoder.decode(rows)) as batches:
+                    async for some in batches:
+                        for _, item in some:
+                            yield item
+                if number <= size:
+                    return
+                if rows:
+                    last = Mark(rows[-1].updated_at, rows[-1].namespace, rows[-1].key)
+                narrowed = await self._find_narrowed(PAGE)
+        else:
+            narrowed = await self._find_narrowed(PAGE)
         if narrowed is None:
             async with aclosing(self._pages(order, last, limit)) as pages:
                 async for is_first, rows in pages:
@@ -167,6 +182,32 @@ class ItemReader:
         terms = [FieldTerms.of(path, values) for path, values in self.filter.equalities()]
         ranges = self.filter.ranges()[:MAX_RANGES]
         return terms + [FieldTerms.between(path, low, high) for path, low, high in ranges]
+
+    async def _read_newest_narrowed(
+        self, most: int, limit: int
+    ) -> tuple[int | None, Sequence[Any]]:
+        """Return the number of items that may pass the filter, and the newest *limit* as rows.
+
+        If they are more than *most*, the number is ``most + 1``, and there are no rows. Without an
+        index for the filter the number is ``None``.
+        """
+        d, fields = self.db.dialect, self.field_terms()
+        if not fields or not d.text.indexes_fields:
+            return None, []
+        binds = scope_binds(self.db.tenant, self.path, self.below)
+        binds |= d.text.item_scope_binds(self.db.tenant, self.path, self.below, fields)
+        binds |= {"p_most": most, "p_beyond": most + 1, "p_limit": limit}
+        rows = await self.run_query(newest_narrowed(d, below=self.below), binds)
+        return rows[0].number, [row for row in rows if row.key is not None]
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether an index finds the items by every condition of the filter."""
+        if self.filter is None:
+            return False
+        return len(self.field_terms()) == self.filter.conditions and (
+            self.db.dialect.text.indexes_fields
+        )
 
     def narrowing_program(self) -> Callable[[int], Program[Sequence[Place] | None]] | None:
         """Return a program that finds the items that may pass the filter, if an index has them.
@@ -258,8 +299,9 @@ class ItemDecoder:
     """
 
     def __init__(self, keyring: Keyring, wanted: Filter | None) -> None:
-        self.keyring, self.wanted = keyring, wanted
-        self.size = 0
+        self.keyring: Keyring = keyring
+        self.wanted: Filter | None = wanted
+        self.size: int = 0
 
     async def decode(self, rows: Sequence[Any]) -> AsyncGenerator[RowsWithItems]:
         """Yield the items of *rows*, in their order, in batches."""

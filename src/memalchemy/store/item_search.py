@@ -119,7 +119,8 @@ class ItemSearch:
             event=items.event,
             replica_ok=True,
         )
-        size = limit if items.filter is None else max(limit, PAGE)
+        # What an index has found by every condition passes the filter, as a rule.
+        size = limit if items.filter is None or items.is_indexed else max(limit, PAGE)
         near = await ranking.page(size)
         self.plans.append(ranking.plan)
         if not near and not await self._has_vectors():

@@ -21,7 +21,7 @@ import orjson
 from memalchemy._retry import retry_on_conflict
 from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.values import encode_value, from_jsonable, jsonable
-from memalchemy.contracts import UNSET, StoreItem
+from memalchemy.contracts import UNSET, ExportedItem, StoreItem
 from memalchemy.database import OFF_LOOP_BYTES, READ, WRITE, Database, off_loop
 from memalchemy.errors import Conflict, NotSerialisable, TooLarge
 from memalchemy.events import operation
@@ -93,7 +93,7 @@ class _Line:
 
 async def export_items(
     store: Store, namespace: Namespace = (), *, prefix: bool = False, vectors: bool = False
-) -> AsyncIterator[dict[str, Any]]:
+) -> AsyncIterator[ExportedItem]:
     """Yield the items of the namespace as JSON objects, by namespace and key.
 
     With *prefix* also those of the namespaces below it; with *vectors* each has its vectors, of
@@ -116,7 +116,8 @@ async def export_items(
             continue
         kept = await _vectors_of(store.db, page) if vectors and page else {}
         for item in page:
-            record = item.to_dict() | {"value": jsonable(item.value)}
+            fields: Any = item.to_dict() | {"value": jsonable(item.value)}
+            record: ExportedItem = fields
             if vectors:
                 record["vectors"] = kept.get((encode_namespace(item.namespace), item.key), [])
             yield record

@@ -143,12 +143,12 @@ def list_items(dialect: Dialect, order: str, below: bool, after: bool) -> Execut
         columns.insert(0, ITEMS.c.updated_at)
     conditions = [in_scope(ITEMS, below), live_item()]
     if after:
-        conditions.append(_is_after(order))
+        conditions.append(is_after(order))
     ordered = [column.desc() if order == "newest" else column for column in columns]
     return _limited(select(*stored()).where(*conditions).order_by(*ordered))
 
 
-def _is_after(order: str) -> ColumnElement[bool]:
+def is_after(order: str) -> ColumnElement[bool]:
     """Condition that an item comes after another; spelt out: some databases lack row comparison."""
     names = ["updated_at", "namespace", "key"] if order == "newest" else ["namespace", "key"]
     beyond: ColumnElement[bool] | None = None

@@ -16,9 +16,11 @@ from typing import Any, TypeVar
 from memalchemy.codec.values import frozen, is_heavy, pointer_of
 from memalchemy.contracts import (
     UNSET,
+    ItemOrder,
     NewItem,
     SearchHit,
     SearchHits,
+    SearchMode,
     SearchPlan,
     Seconds,
     SemanticSearchResult,
@@ -123,8 +125,8 @@ class Store:
     Args:
         db: the database.
         embedder: a function of a list of texts that returns a vector for each. It may be a
-            coroutine
-        function, and should be if it waits for anything: a plain one runs on the event loop.
+            coroutine function, and should be if it waits for anything: a plain one runs on the
+            event loop.
         model: the name under which its vectors are stored; vectors of several models lie side by
             side.
         index: the part of a value that is embedded where `put` does not say: all its texts, unless
@@ -240,8 +242,7 @@ class Store:
         Args:
             index: embed the whole value (true), nothing (false), or these fields: top-level keys,
                 or JSON pointers; a list of texts gives a vector each. A missing or misspelt field
-                gives none,
-            which is no error: the event counts the ``vectors``.
+                gives none, which is no error: the event counts the ``vectors``.
             embedding: a vector; or vectors by field, or lists of them.
             ttl: its lifetime, if not that of the store; ``math.inf`` is for ever.
             expected_version: write only if the item is at this version; ``None``: only if it does
@@ -872,7 +873,7 @@ class Store:
         filter: Mapping[str, Any] | None = None,
         limit: int = 100,
         after: StoreItem | None = None,
-        order: str = "newest",
+        order: ItemOrder = "newest",
         connection: HostConnection | None = None,
     ) -> list[StoreItem]:
         """Return items of the namespace, with *prefix* also of those below it, at most *limit*.
@@ -925,7 +926,7 @@ class Store:
         *,
         prefix: bool = False,
         filter: Mapping[str, Any] | None = None,
-        order: str = "newest",
+        order: ItemOrder = "newest",
         page_size: int = ITEM_PAGE,
         connection: HostConnection | None = None,
     ) -> AsyncGenerator[StoreItem]:
@@ -1006,7 +1007,7 @@ class Store:
         limit: int = 10,
         *,
         prefix: bool = False,
-        mode: str = "text",
+        mode: SearchMode = "text",
         filter: Mapping[str, Any] | None = None,
         offset: int = 0,
         threshold: float | None = None,
@@ -1095,7 +1096,7 @@ class Store:
         limit: int = 10,
         *,
         prefix: bool = False,
-        mode: str = "text",
+        mode: SearchMode = "text",
         filter: Mapping[str, Any] | None = None,
         threshold: float | None = None,
         embedding: Any | None = None,

@@ -4,39 +4,52 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager
 from datetime import datetime
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import Any, Generic, Self, Unpack, overload
 
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from memalchemy.checkpoints.checkpointer import CheckpointerOptions
 from memalchemy.checkpoints.retention import ProgressCallback
 from memalchemy.codec.encryption import Keyring
-from memalchemy.collections.key_value import KeyValueEntry
+from memalchemy.collections.key_value import AgentMemory, KeyValueEntry
 from memalchemy.collections.vector_store import MemoryResult
 from memalchemy.context.manager import ConversationManager
 from memalchemy.contracts import (
     CheckpointerCapabilities,
+    CheckpointHit,
     CheckpointInfo,
+    CheckpointMatch,
+    CheckpointOrder,
+    CheckpointRecord,
+    CheckpointWithData,
     Diff,
+    Durability,
     Entry,
     EntryHit,
+    ExportRecord,
+    Health,
+    ItemOrder,
     LogInfo,
     LogReading,
+    MigrateMode,
     PendingWrite,
     Progress,
-    Retention,
     SearchHits,
+    SearchMode,
     Seconds,
     SemanticSearchResult,
     Snapshot,
+    State,
+    StorageStats,
     StoreCapabilities,
     StoreItem,
     Unset,
 )
 from memalchemy.conversations.conversation_store import Ids, Messages
 from memalchemy.conversations.tool_exchange import ToolExchange
-from memalchemy.database.database import T
+from memalchemy.database.database import T, U
 from memalchemy.database.executors.batching import BatchedRow
 from memalchemy.database.intent import Intent
 from memalchemy.database.program_runner import Decode
@@ -158,10 +171,10 @@ class Database:
         read_url: str | URL | AsyncEngine | None = None,
         tenant: str = "default",
         schema: str | None = None,
-        migrate: Literal["auto", "upgrade", "check", "off"] = "auto",
+        migrate: MigrateMode = "auto",
         read_only: bool = False,
         pgbouncer: bool = False,
-        durability: Literal["full", "normal"] = "full",
+        durability: Durability = "full",
         connect_timeout: float | None = None,
         statement_timeout: float | None = None,
         keys: str | bytes | Iterable[str | bytes] | None = None,
@@ -246,7 +259,7 @@ class Database:
     def forget_known_keys(self) -> None:
         """Read the registered keys of a tenant again at the next write."""
 
-    def health(self) -> dict[str, Any]:
+    def health(self) -> Health:
         """Return reachability, server version, schema revision and pool use; raise if unreachable.
 
         With a replica, its own are under ``replica``, with ``usable`` and ``error``: a replica that
@@ -298,16 +311,16 @@ class Database:
         that code can be the same where there is no replica.
         """
 
+    @overload
     def run(
         self,
-        program: Callable[[], Program[Any]],
+        program: Callable[[], Program[T]],
         intent: Intent,
         *,
         connection: HostConnection | None = None,
         event: Event | None = None,
-        decode: Decode[Any, Any] | None = None,
-        batch: Callable[[], BatchedRow[Any]] | None = None,
-    ) -> Any:
+        batch: Callable[[], BatchedRow[T]] | None = None,
+    ) -> T:
         """Run *program* as its *intent* says; the one door through which programs run.
 
         A write is one transaction, or part of the host's. It is repeated while that is safe: until
@@ -327,6 +340,16 @@ class Database:
             KeyMissing: it may write payloads, and the tenant is encrypted with other keys.
         """
 
+    @overload
+    def run(
+        self,
+        program: Callable[[], Program[T]],
+        intent: Intent,
+        *,
+        connection: HostConnection | None = None,
+        event: Event | None = None,
+        decode: Decode[T, U],
+    ) -> U: ...
     def run_sync(self, job: Callable[[Connection], T]) -> T:
         """Run a function of a synchronous `Connection` in one transaction, without a schema check.
 
@@ -351,7 +374,7 @@ class Database:
         rolls back on an exception. On SQLite other writers of this process wait meanwhile.
         """
 
-class Checkpointer:
+class Checkpointer(Generic[State]):
     """Store every state that an agent saves, with history, branches, search and retention.
 
     A thread's checkpoints are ordered by the position they were saved at, never by a clock. Each
@@ -364,7 +387,7 @@ class Checkpointer:
     Args:
         db: the database.
         namespace: keeps several uses of one thread id apart; deleting a thread deletes them all.
-        state_type: the class of what `load` returns: a pydantic model, or a class with
+        state_type: the class of what `load` returns: a pydantic model, a dataclass, or a class with
             ``from_checkpoint``; without it, `load` returns the stored mapping.
         index_text: let `search` find the text that each step adds; in an encrypted database only if
             it may hold readable words. Names of top-level keys restrict it to these.
@@ -388,18 +411,21 @@ class Checkpointer:
     db: Database
     deletes_single_checkpoints: bool
     namespace: tuple[str, ...]
+    @overload
+    def __init__(
+        self: Checkpointer[dict[str, Any]],
+        db: Database,
+        *,
+        state_type: None = None,
+        **options: Unpack[CheckpointerOptions],
+    ) -> None: ...
+    @overload
     def __init__(
         self,
         db: Database,
         *,
-        namespace: Iterable[str] = (),
-        state_type: Any | None = None,
-        index_text: bool | Iterable[str] = True,
-        retention: Retention | None = None,
-        ttl: Seconds | None = None,
-        max_chain_depth: int = 1024,
-        compression_level: int = 3,
-        radix: int = 4,
+        state_type: type[State] | Callable[[dict[str, Any]], State],
+        **options: Unpack[CheckpointerOptions],
     ) -> None: ...
     def cached_values(
         self,
@@ -516,7 +542,7 @@ class Checkpointer:
         metadata: Mapping[str, Any] | None = None,
         all_namespaces: bool = True,
         connection: HostConnection | None = None,
-    ) -> LazyIterator[dict[str, Any]]:
+    ) -> LazyIterator[ExportRecord]:
         """Yield every checkpoint and entry that `forget` would erase, as a JSON object.
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
@@ -615,7 +641,7 @@ class Checkpointer:
         checkpoint_id: str | None = None,
         *,
         connection: HostConnection | None = None,
-    ) -> dict[str, Any] | None:
+    ) -> CheckpointRecord | None:
         """Return a checkpoint without its state, the newest without an id; ``None`` without one.
 
         The keys are the fields of `CheckpointInfo`.
@@ -626,7 +652,7 @@ class Checkpointer:
         thread_id: str,
         *,
         connection: HostConnection | None = None,
-    ) -> dict[str, Any]:
+    ) -> StorageStats:
         """Return the number and sizes of a thread's checkpoints.
 
         The keys are ``total_checkpoints``; ``total_size``, the bytes of every state whole;
@@ -651,7 +677,7 @@ class Checkpointer:
         limit: int | None = None,
         before: str | None = None,
         below: bool = False,
-        order: Literal["position", "id"] = "position",
+        order: CheckpointOrder = "position",
         connection: HostConnection | None = None,
     ) -> LazyIterator[CheckpointInfo]:
         """Yield the thread's checkpoints, newest first; with *before*, only those older than it.
@@ -713,7 +739,7 @@ class Checkpointer:
         limit: int = 100,
         *,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointRecord]:
         """Return the newest checkpoints of all threads, newest first, as `get_metadata`."""
 
     def load(
@@ -722,7 +748,7 @@ class Checkpointer:
         checkpoint_id: str | None = None,
         *,
         connection: HostConnection | None = None,
-    ) -> Any:
+    ) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
         One round trip. Every call builds new objects. It reads its own writes: not from a replica,
@@ -756,7 +782,9 @@ class Checkpointer:
         """Delete the checkpoints that no given rule keeps (see `Retention`); return their number.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
-        thread always stays, and so do states that kept checkpoints are built on.
+        thread always stays, and so do states that kept checkpoints are built on. Of the words of a
+        deleted checkpoint, those that the next remaining one of its descendants holds are found at
+        that one from now on.
 
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
         thread that somebody is saving into is skipped and tried again at the end, for some two
@@ -809,7 +837,7 @@ class Checkpointer:
         *,
         data: bool = False,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointMatch]:
         """Return checkpoints whose metadata has *value* under *key*, newest first.
 
         Each is as `get_metadata` gives it.
@@ -846,8 +874,8 @@ class Checkpointer:
         """Save *state* as the newest checkpoint of the thread; return its id.
 
         Args:
-            state: a mapping, a pydantic model, or an object with ``to_checkpoint()``; see
-                `memalchemy.codec.values` for the values it may hold.
+            state: a mapping, a pydantic model, an object with ``to_checkpoint()``, or a dataclass
+                that is the ``state_type``; `memalchemy.codec.values` lists what it may hold.
             thread_id: any text of up to 255 characters.
             checkpoint_id: made up if not given. One that exists is replaced and becomes the
                 newest; what was built on its old state still loads.
@@ -887,7 +915,7 @@ class Checkpointer:
         below: bool = False,
         data: bool = False,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointHit]:
         """Return checkpoints whose step added words of *query*, best first.
 
         Each is as `get_metadata` gives it, with ``score`` (0 to 1: of the best, the share of the
@@ -911,7 +939,7 @@ class Checkpointer:
         *,
         among: int | None = 1000,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointWithData]:
         """Return threads whose newest state has *value* under *path*, most recently saved first.
 
         Each is as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it
@@ -948,7 +976,7 @@ class Checkpointer:
         thread_id: str,
         checkpoint_id: str | None = None,
         *,
-        newest_by: str = "position",
+        newest_by: CheckpointOrder = "position",
         connection: HostConnection | None = None,
     ) -> Snapshot | None:
         """Return a checkpoint with its state and pending writes; ``None`` if it does not exist.
@@ -1565,7 +1593,7 @@ class KeyValue:
         session_key: str = "default",
         *,
         connection: HostConnection | None = None,
-    ) -> dict[str, Any] | None:
+    ) -> AgentMemory | None:
         """Return ``turns``, ``summary`` and ``updated_at`` of a session's memory, or ``None``."""
 
     def to_text(
@@ -1846,7 +1874,7 @@ class NoopMemoryManager:
     def save(self, memories: list[Memory]) -> None:
         """Do nothing."""
 
-class RetainedCheckpointer:
+class RetainedCheckpointer(Generic[State]):
     """`Checkpointer` that removes old messages from the states that it saves.
 
     States have their messages under ``messages``; others are saved as they are. Each message gets
@@ -1869,6 +1897,18 @@ class RetainedCheckpointer:
     db: Database
     deletes_single_checkpoints: bool
     namespace: tuple[str, ...]
+    @overload
+    def __init__(
+        self: RetainedCheckpointer[dict[str, Any]],
+        db: Database,
+        max_age: Seconds | None = None,
+        *,
+        keep_messages: int | None = None,
+        clock: Callable[[], datetime] | None = None,
+        state_type: None = None,
+        **settings: Unpack[CheckpointerOptions],
+    ) -> None: ...
+    @overload
     def __init__(
         self,
         db: Database,
@@ -1876,7 +1916,8 @@ class RetainedCheckpointer:
         *,
         keep_messages: int | None = None,
         clock: Callable[[], datetime] | None = None,
-        **settings: Any,
+        state_type: type[State] | Callable[[dict[str, Any]], State],
+        **settings: Unpack[CheckpointerOptions],
     ) -> None: ...
     def cached_values(
         self,
@@ -1993,7 +2034,7 @@ class RetainedCheckpointer:
         metadata: Mapping[str, Any] | None = None,
         all_namespaces: bool = True,
         connection: HostConnection | None = None,
-    ) -> LazyIterator[dict[str, Any]]:
+    ) -> LazyIterator[ExportRecord]:
         """Yield every checkpoint and entry that `forget` would erase, as a JSON object.
 
         Thread by thread and log by log, oldest checkpoint first, then the entries in order, which
@@ -2092,7 +2133,7 @@ class RetainedCheckpointer:
         checkpoint_id: str | None = None,
         *,
         connection: HostConnection | None = None,
-    ) -> dict[str, Any] | None:
+    ) -> CheckpointRecord | None:
         """Return a checkpoint without its state, the newest without an id; ``None`` without one.
 
         The keys are the fields of `CheckpointInfo`.
@@ -2103,7 +2144,7 @@ class RetainedCheckpointer:
         thread_id: str,
         *,
         connection: HostConnection | None = None,
-    ) -> dict[str, Any]:
+    ) -> StorageStats:
         """Return the number and sizes of a thread's checkpoints.
 
         The keys are ``total_checkpoints``; ``total_size``, the bytes of every state whole;
@@ -2128,7 +2169,7 @@ class RetainedCheckpointer:
         limit: int | None = None,
         before: str | None = None,
         below: bool = False,
-        order: Literal["position", "id"] = "position",
+        order: CheckpointOrder = "position",
         connection: HostConnection | None = None,
     ) -> LazyIterator[CheckpointInfo]:
         """Yield the thread's checkpoints, newest first; with *before*, only those older than it.
@@ -2190,7 +2231,7 @@ class RetainedCheckpointer:
         limit: int = 100,
         *,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointRecord]:
         """Return the newest checkpoints of all threads, newest first, as `get_metadata`."""
 
     def load(
@@ -2199,7 +2240,7 @@ class RetainedCheckpointer:
         checkpoint_id: str | None = None,
         *,
         connection: HostConnection | None = None,
-    ) -> Any:
+    ) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if there is none.
 
         One round trip. Every call builds new objects. It reads its own writes: not from a replica,
@@ -2233,7 +2274,9 @@ class RetainedCheckpointer:
         """Delete the checkpoints that no given rule keeps (see `Retention`); return their number.
 
         Of one thread, or of all; in this checkpointer's namespace, or in all. The newest of a
-        thread always stays, and so do states that kept checkpoints are built on.
+        thread always stays, and so do states that kept checkpoints are built on. Of the words of a
+        deleted checkpoint, those that the next remaining one of its descendants holds are found at
+        that one from now on.
 
         Over all threads it works in batches, each a transaction of its own of about 2,000 rows. A
         thread that somebody is saving into is skipped and tried again at the end, for some two
@@ -2307,7 +2350,7 @@ class RetainedCheckpointer:
         *,
         data: bool = False,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointMatch]:
         """Return checkpoints whose metadata has *value* under *key*, newest first.
 
         Each is as `get_metadata` gives it.
@@ -2344,8 +2387,8 @@ class RetainedCheckpointer:
         """Save *state* as the newest checkpoint of the thread; return its id.
 
         Args:
-            state: a mapping, a pydantic model, or an object with ``to_checkpoint()``; see
-                `memalchemy.codec.values` for the values it may hold.
+            state: a mapping, a pydantic model, an object with ``to_checkpoint()``, or a dataclass
+                that is the ``state_type``; `memalchemy.codec.values` lists what it may hold.
             thread_id: any text of up to 255 characters.
             checkpoint_id: made up if not given. One that exists is replaced and becomes the
                 newest; what was built on its old state still loads.
@@ -2385,7 +2428,7 @@ class RetainedCheckpointer:
         below: bool = False,
         data: bool = False,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointHit]:
         """Return checkpoints whose step added words of *query*, best first.
 
         Each is as `get_metadata` gives it, with ``score`` (0 to 1: of the best, the share of the
@@ -2409,7 +2452,7 @@ class RetainedCheckpointer:
         *,
         among: int | None = 1000,
         connection: HostConnection | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointWithData]:
         """Return threads whose newest state has *value* under *path*, most recently saved first.
 
         Each is as `get_metadata` gives its newest checkpoint, with the state under ``data``, as it
@@ -2446,7 +2489,7 @@ class RetainedCheckpointer:
         thread_id: str,
         checkpoint_id: str | None = None,
         *,
-        newest_by: str = "position",
+        newest_by: CheckpointOrder = "position",
         connection: HostConnection | None = None,
     ) -> Snapshot | None:
         """Return a checkpoint with its state and pending writes; ``None`` if it does not exist.
@@ -2505,8 +2548,8 @@ class Store:
     Args:
         db: the database.
         embedder: a function of a list of texts that returns a vector for each. It may be a
-            coroutine
-        function, and should be if it waits for anything: a plain one runs on the event loop.
+            coroutine function, and should be if it waits for anything: a plain one runs on the
+            event loop.
         model: the name under which its vectors are stored; vectors of several models lie side by
             side.
         index: the part of a value that is embedded where `put` does not say: all its texts, unless
@@ -2759,7 +2802,7 @@ class Store:
         *,
         prefix: bool = False,
         filter: Mapping[str, Any] | None = None,
-        order: str = "newest",
+        order: ItemOrder = "newest",
         page_size: int = 500,
         connection: HostConnection | None = None,
     ) -> LazyIterator[StoreItem]:
@@ -2792,7 +2835,7 @@ class Store:
         filter: Mapping[str, Any] | None = None,
         limit: int = 100,
         after: StoreItem | None = None,
-        order: str = "newest",
+        order: ItemOrder = "newest",
         connection: HostConnection | None = None,
     ) -> list[StoreItem]:
         """Return items of the namespace, with *prefix* also of those below it, at most *limit*.
@@ -2858,8 +2901,7 @@ class Store:
         Args:
             index: embed the whole value (true), nothing (false), or these fields: top-level keys,
                 or JSON pointers; a list of texts gives a vector each. A missing or misspelt field
-                gives none,
-            which is no error: the event counts the ``vectors``.
+                gives none, which is no error: the event counts the ``vectors``.
             embedding: a vector; or vectors by field, or lists of them.
             ttl: its lifetime, if not that of the store; ``math.inf`` is for ever.
             expected_version: write only if the item is at this version; ``None``: only if it does
@@ -2958,7 +3000,7 @@ class Store:
         limit: int = 10,
         *,
         prefix: bool = False,
-        mode: str = "text",
+        mode: SearchMode = "text",
         filter: Mapping[str, Any] | None = None,
         offset: int = 0,
         threshold: float | None = None,
@@ -3032,7 +3074,7 @@ class Store:
         limit: int = 10,
         *,
         prefix: bool = False,
-        mode: str = "text",
+        mode: SearchMode = "text",
         filter: Mapping[str, Any] | None = None,
         threshold: float | None = None,
         embedding: Any | None = None,
@@ -3179,8 +3221,7 @@ class ThreadLog:
 
         Args:
             entries: a value, or a list of values; see `memalchemy.codec.values` for the values it
-                may
-            hold. A list is several entries: put one that is itself a list into a list.
+                may hold. A list is several entries: put one that is itself a list into a list.
             keys: for each entry a key of up to 128 characters, or ``None``. An entry whose key is
                 in the log is not appended again; its position is returned.
             new_keys: raise `Conflict` if one of the keys is in the log, and append nothing.

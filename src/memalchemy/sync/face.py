@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from types import TracebackType
+from types import GenericAlias, TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from sqlalchemy import Engine
@@ -240,6 +240,8 @@ def face(of: type, base: type[Face] = Face) -> type[Any]:
         else:
             members[name] = member
     members = {k: v for k, v in members.items() if k == "__init__" or k not in vars(base)}
+    if hasattr(of, "__class_getitem__"):
+        members["__class_getitem__"] = classmethod(GenericAlias)
     if getattr(of, "_is_container", False):
         members |= {"__contains__": _contains, "__len__": _count, "__iter__": _keys}
     home = {"__module__": __package__, "__qualname__": of.__name__, "__doc__": plain(of.__doc__)}

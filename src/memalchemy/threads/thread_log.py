@@ -150,8 +150,7 @@ class ThreadLog:
 
         Args:
             entries: a value, or a list of values; see `memalchemy.codec.values` for the values it
-                may
-            hold. A list is several entries: put one that is itself a list into a list.
+                may hold. A list is several entries: put one that is itself a list into a list.
             keys: for each entry a key of up to 128 characters, or ``None``. An entry whose key is
                 in the log is not appended again; its position is returned.
             new_keys: raise `Conflict` if one of the keys is in the log, and append nothing.

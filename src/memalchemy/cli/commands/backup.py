@@ -31,7 +31,7 @@ async def backup(
     finally:
         await db.close()
     seconds = round(time.perf_counter() - started, 3)
-    if ctx.as_json:
-        ctx.terminal.print_json({"file": file, "bytes": written, "seconds": seconds})
+    if ctx.as_data:
+        ctx.terminal.print_data({"file": file, "bytes": written, "seconds": seconds})
     else:
         ctx.terminal.print(f"{format_size(written)} in {file}, checked, in {seconds:.1f} s")

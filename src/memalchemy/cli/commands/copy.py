@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +15,10 @@ from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count, format_size
 from memalchemy.cli.options import AllTenantsOption
 from memalchemy.cli.usage import UsageError, usage_errors
+from memalchemy.errors import MemalchemyError
+
+if TYPE_CHECKING:
+    from memalchemy import Database
 
 TO_VARIABLE = "MEMALCHEMY_TO_URL"
 
@@ -56,8 +62,8 @@ async def copy(
     source = ctx.with_options(db=from_ or options.db, schema=from_schema or options.schema)
     target = ctx.with_options(db=to, schema=to_schema)
     async with (
-        source.database(read_only=True) as old,
-        target.database(migrate="auto", create=True) as new,
+        _named("the source", source, source.database(read_only=True)) as old,
+        _named("the target", target, target.database(migrate="auto", create=True)) as new,
     ):
         with ctx.terminal.progress("copying") as progress, usage_errors():
             report = await copy(
@@ -70,8 +76,8 @@ async def copy(
                     report.looked + report.done, 2 * (report.logs + report.items)
                 ),
             )
-    if ctx.as_json:
-        ctx.terminal.print_json(asdict(report))
+    if ctx.as_data:
+        ctx.terminal.print_data(asdict(report))
         return
     ctx.terminal.print(
         f"{count(report.logs, 'log')} and {count(report.items, 'item')}: {report.new:,} new, "
@@ -81,3 +87,17 @@ async def copy(
         f"{count(report.rows, 'row')} ({format_size(report.bytes)}) written, read back and "
         f"compared in {report.seconds:.1f} s"
     )
+
+
+@asynccontextmanager
+async def _named(
+    name: str, ctx: Context, database: AbstractAsyncContextManager[Database]
+) -> AsyncIterator[Database]:
+    """Open *database*; an error says which of the two databases it is about."""
+    async with AsyncExitStack() as stack:
+        try:
+            opened = await stack.enter_async_context(database)
+        except MemalchemyError as error:
+            error.args = (f"{name}, {ctx.display_url}: {error}",)
+            raise
+        yield opened

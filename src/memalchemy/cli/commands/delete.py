@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from memalchemy.cli.checkpoint_references import find_checkpoint
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.namespaces import find_checkpointer, thread_not_found
@@ -19,7 +20,8 @@ async def delete(
     ctx: Context,
     thread: ThreadArgument,
     checkpoint: Annotated[
-        str | None, typer.Argument(metavar="CHECKPOINT", help="Only this checkpoint.")
+        str | None,
+        typer.Argument(metavar="CHECKPOINT", help="Only this checkpoint: an id, latest~2, @TIME."),
     ] = None,
     namespace: OnlyNamespaceOption = None,
 ) -> None:
@@ -33,6 +35,9 @@ async def delete(
     async with ctx.database() as db:
         if checkpoint is not None:
             checkpointer = await find_checkpointer(ctx, db, thread, namespace)
+            # The beginning of an id may be an id that is gone: repeated, the command would delete
+            # another checkpoint.
+            checkpoint = await find_checkpoint(checkpointer, thread, checkpoint, whole_ids=True)
         else:
             parts = () if namespace is None else parse_namespace(namespace)
             checkpointer = Checkpointer(db, namespace=parts)
@@ -44,7 +49,7 @@ async def delete(
             f"there is no checkpoint {checkpoint!r} in thread {thread!r}; `memalchemy history` "
             "lists its checkpoints"
         )
-    if ctx.as_json:
-        ctx.terminal.print_json({"deleted": True, "thread_id": thread, "checkpoint_id": checkpoint})
+    if ctx.as_data:
+        ctx.terminal.print_data({"deleted": True, "thread_id": thread, "checkpoint_id": checkpoint})
     else:
         ctx.terminal.print(f"deleted {f'{checkpoint} of ' if checkpoint else ''}{thread}")

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memalchemy.cli.command import command
-from memalchemy.cli.commands.inspect import diff_rows
+from memalchemy.cli.commands.inspect import DIFF_COLUMNS, diff_rows
 from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import CORRUPT, OK
 from memalchemy.cli.formatting import format_size, format_time, highlight, shorten
 from memalchemy.cli.options import URL_VARIABLE
+from memalchemy.cli.tables import Column, Excerpt
 from memalchemy.errors import MemalchemyError
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ class Demo:
         self.keep = keep
         self.temporary = temporary
         """The database is a file of the demo's own."""
-        self.thread = "invoices" if temporary else f"memalchemy-demo-{uuid.uuid4().hex[:8]}"
-        self.json_bytes = 0
+        self.thread: str = "invoices" if temporary else f"memalchemy-demo-{uuid.uuid4().hex[:8]}"
+        self.json_bytes: int = 0
         """Size of all saved states as JSON, added up."""
 
     async def run(self) -> int:
@@ -91,8 +92,8 @@ class Demo:
         }
         self.print_figures(figures)
         await self.clean_up()
-        if self.ctx.as_json:
-            self.ctx.terminal.print_json(
+        if self.ctx.as_data:
+            self.ctx.terminal.print_data(
                 {"thread_id": self.thread, "second_process": second, "bytes": figures}
             )
         return OK if second["equal"] else CORRUPT
@@ -158,7 +159,14 @@ class Demo:
         """List the newest checkpoints."""
         self.heading("The five newest checkpoints")
         self.ctx.terminal.print_table(
-            ("checkpoint", "parent", "saved (UTC)", ">state", ">stored", "metadata"),
+            (
+                Column("checkpoint", "id"),
+                Column("parent", "id", drop=2),
+                Column("saved (UTC)", "time", drop=4),
+                Column("state", "number", drop=1),
+                Column("stored", "number", drop=3),
+                Column("metadata"),
+            ),
             [
                 (
                     info.checkpoint_id,
@@ -166,7 +174,7 @@ class Demo:
                     format_time(info.created_at),
                     format_size(info.raw_size),
                     format_size(info.stored_size),
-                    shorten(info.metadata),
+                    Excerpt(info.metadata),
                 )
                 async for info in checkpointer.history(self.thread, limit=5)
             ],
@@ -176,6 +184,7 @@ class Demo:
         """Load an earlier checkpoint."""
         self.heading(f"An earlier checkpoint, {EARLIER}")
         state = await checkpointer.load(self.thread, EARLIER)
+        assert state is not None
         last = state["messages"][-1]
         self.print(f"{len(state['messages'])} messages; the last one, from the {last['role']}:")
         self.print(f"  {shorten(last['content'], 90)}")
@@ -184,6 +193,7 @@ class Demo:
         """Save a state that continues the earlier checkpoint."""
         self.heading(f"A branch from {EARLIER}")
         state = await checkpointer.load(self.thread, EARLIER)
+        assert state is not None
         state["messages"].append(
             {"role": "user", "content": "Move the recalculation back to every hour instead."}
         )
@@ -200,7 +210,7 @@ class Demo:
         """Compare the branch with its parent."""
         self.heading(f"What {BRANCH} added to {EARLIER}")
         diff = await checkpointer.diff(self.thread, EARLIER, BRANCH)
-        self.ctx.terminal.print_table(("", "path", "value"), diff_rows(diff))
+        self.ctx.terminal.print_table(DIFF_COLUMNS, diff_rows(diff))
 
     async def search(self, checkpointer: Checkpointer) -> None:
         """Search the checkpoints for a word."""
@@ -211,7 +221,7 @@ class Demo:
         hits = await checkpointer.search(WORD, 100)
         ours = [hit for hit in hits if hit["thread_id"] == self.thread]
         self.ctx.terminal.print_table(
-            ("checkpoint", "text"),
+            (Column("checkpoint", "id"), Column("text")),
             [
                 (hit["checkpoint_id"], highlight(shorten(hit["snippet"], 70), WORD))
                 for hit in ours[:4]
@@ -235,7 +245,7 @@ class Demo:
                 rows.append(("  an empty database file", figures["file_of_empty_schema"]))
             else:
                 rows.append(("  before the demo", figures["file_before"]))
-        self.ctx.terminal.print_table(("", ">bytes"), rows)
+        self.ctx.terminal.print_table((Column(""), Column("bytes", "number")), rows)
         ratios = f"stored: 1/{full / figures['payloads']:.0f} of the states as JSON"
         if file and self.temporary:
             ratios += f"; the whole file: 1/{full / file:.1f}"

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from memalchemy.cli.checkpoint_references import find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count
@@ -51,13 +52,14 @@ async def export(
         raise UsageError("give --output or --directory, not both")
     selection: dict[str, Any] = {
         "tenant": ctx.tenant if everything else None,
-        "thread_id": thread,
         "metadata": parse_metadata(metadata),
         "all_namespaces": namespace is None,
     }
     parts = () if namespace is None else parse_namespace(namespace)
     async with ctx.database(read_only=True) as db:
         checkpointer = Checkpointer(db, namespace=parts)
+        if thread is not None:
+            thread = selection["thread_id"] = await find_thread(db, thread)
         if directory:
             if thread and not await checkpointer.list_logs(
                 thread, limit=1, below=namespace is None
@@ -75,7 +77,7 @@ async def export(
     counted = count(records, "checkpoint or entry", "checkpoints and entries")
     if file is None:
         ctx.terminal.print_note(counted)
-    elif ctx.as_json:
-        ctx.terminal.print_json({"records": records, "file": str(file)})
+    elif ctx.as_data:
+        ctx.terminal.print_data({"records": records, "file": str(file)})
     else:
         ctx.terminal.print(f"{counted} in {file}")

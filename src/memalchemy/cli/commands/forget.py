@@ -73,8 +73,8 @@ async def forget(
         erased = await checkpointer.forget(**selection)
     if not erased:
         raise NotFound(f"there is nothing to erase of {target}")
-    if ctx.as_json:
-        ctx.terminal.print_json({"erased": erased})
+    if ctx.as_data:
+        ctx.terminal.print_data({"erased": erased})
     else:
         ctx.terminal.print(f"{erased:,} checkpoints, entries and items erased")
     return None

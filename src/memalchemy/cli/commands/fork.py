@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from memalchemy.cli.checkpoint_references import find_checkpoint, find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.namespaces import find_checkpointer
-from memalchemy.cli.options import ThreadArgument, ThreadNamespaceOption
+from memalchemy.cli.options import CHECKPOINT_FORMS, ThreadArgument, ThreadNamespaceOption
 from memalchemy.cli.usage import usage_errors
 
 
@@ -19,7 +20,7 @@ async def fork(
     thread: ThreadArgument,
     checkpoint: Annotated[
         str | None,
-        typer.Argument(metavar="CHECKPOINT", help="Last checkpoint to copy, not the newest."),
+        typer.Argument(metavar="CHECKPOINT", help=f"Last checkpoint to copy: {CHECKPOINT_FORMS}."),
     ] = None,
     to: Annotated[str | None, typer.Option(metavar="THREAD", help="Id of the new thread.")] = None,
     namespace: ThreadNamespaceOption = None,
@@ -30,10 +31,13 @@ async def fork(
     new thread.
     """
     async with ctx.database() as db:
+        thread = await find_thread(db, thread)
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
+        if checkpoint is not None:
+            checkpoint = await find_checkpoint(checkpointer, thread, checkpoint)
         with usage_errors():
             new = await checkpointer.fork(thread, checkpoint, new_thread_id=to)
-    if ctx.as_json:
-        ctx.terminal.print_json({"thread_id": new, "from_thread_id": thread})
+    if ctx.as_data:
+        ctx.terminal.print_data({"thread_id": new, "from_thread_id": thread})
     else:
         ctx.terminal.print(new)

@@ -147,8 +147,8 @@ async def _import_file(ctx: Context, file: str, prefix: str, on_conflict: OnConf
                     thread = "" if outcome.thread_id is None else f" ({outcome.thread_id})"
                     ctx.terminal.print_note(f"line {outcome.line}{thread}: {outcome.problem}")
     seconds = time.perf_counter() - started
-    if ctx.as_json:
-        ctx.terminal.print_json(
+    if ctx.as_data:
+        ctx.terminal.print_data(
             {
                 "threads": {status: counts[status] for status in STATUSES},
                 "checkpoints": checkpoints,
@@ -196,8 +196,8 @@ async def _import_langgraph(
                     url, db, schema=schema, prefix=prefix, dry_run=dry_run, progress=show
                 )
     seconds = time.perf_counter() - started
-    if ctx.as_json:
-        ctx.terminal.print_json(
+    if ctx.as_data:
+        ctx.terminal.print_data(
             {"dry_run": dry_run, **asdict(report), "seconds": round(seconds, 3)}
         )
     else:
@@ -262,8 +262,8 @@ async def _import_openai_agents(
     counts: Counter[str] = Counter(outcome.status for outcome in outcomes)
     items = sum(outcome.items for outcome in outcomes)
     unreadable = sum(outcome.unreadable for outcome in outcomes)
-    if ctx.as_json:
-        ctx.terminal.print_json(
+    if ctx.as_data:
+        ctx.terminal.print_data(
             {
                 "dry_run": dry_run,
                 "sessions": len(sessions),
@@ -320,8 +320,8 @@ async def _import_records(
     counts: Counter[str] = Counter(outcome.status for outcome in outcomes)
     written = sum(outcome.written for outcome in outcomes)
     unreadable = sum(outcome.unreadable for outcome in outcomes)
-    if ctx.as_json:
-        ctx.terminal.print_json(
+    if ctx.as_data:
+        ctx.terminal.print_data(
             {
                 "dry_run": dry_run,
                 "records": {status: counts[status] for status in STATUSES},

@@ -10,6 +10,7 @@ from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count, format_size
 from memalchemy.cli.options import Metric, MetricOption
+from memalchemy.cli.tables import Column
 from memalchemy.cli.usage import usage_errors
 
 
@@ -23,11 +24,17 @@ async def show(ctx: Context) -> None:
 
     async with ctx.database(read_only=True) as db:
         indexes = await list_indexes(db)
-    if ctx.as_json:
-        ctx.terminal.print_json(indexes)
+    if ctx.as_data:
+        ctx.terminal.print_data(indexes)
         return
     ctx.terminal.print_table(
-        ("index", ">dimensions", "metric", "state", ">size"),
+        (
+            Column("index", "id"),
+            Column("dimensions", "number", drop=2),
+            Column("metric", drop=1),
+            Column("state"),
+            Column("size", "number", drop=3),
+        ),
         (
             (index.name, index.dimensions, index.metric, index.state, format_size(index.bytes))
             for index in indexes
@@ -60,8 +67,8 @@ async def build(
                 metric=metric.value,
                 progress=lambda state: progress.update(state.done, state.total),
             )
-    if ctx.as_json:
-        ctx.terminal.print_json(index)
+    if ctx.as_data:
+        ctx.terminal.print_data(index)
     else:
         ctx.terminal.print(f"{index.name} is ready, {format_size(index.bytes)}")
 
@@ -85,8 +92,8 @@ async def drop(
 
     async with ctx.database() as db:
         await drop_index(db, name)
-    if ctx.as_json:
-        ctx.terminal.print_json({"dropped": name})
+    if ctx.as_data:
+        ctx.terminal.print_data({"dropped": name})
     else:
         ctx.terminal.print(f"dropped {name}")
 

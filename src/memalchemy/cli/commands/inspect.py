@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from memalchemy.cli.checkpoint_references import LATEST, find_checkpoint, find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
-from memalchemy.cli.formatting import count, format_size, format_time, shorten
+from memalchemy.cli.formatting import count, format_size, format_time
 from memalchemy.cli.namespaces import find_checkpointer
 from memalchemy.cli.options import (
+    CHECKPOINT_FORMS,
     LimitOption,
     OnlyNamespaceOption,
     PrefixOption,
@@ -20,6 +22,7 @@ from memalchemy.cli.options import (
     ThreadNamespaceOption,
 )
 from memalchemy.cli.parsers import format_namespace, parse_namespace
+from memalchemy.cli.tables import Column, Excerpt
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
@@ -48,8 +51,8 @@ async def threads(
         logs = await Checkpointer(db, namespace=parts).list_logs(
             limit=limit, pattern=pattern, below=prefix or namespace is None
         )
-    if ctx.as_json:
-        ctx.terminal.print_json(
+    if ctx.as_data:
+        ctx.terminal.print_data(
             [
                 {
                     "thread_id": log.thread_id,
@@ -66,7 +69,14 @@ async def threads(
         )
         return
     ctx.terminal.print_table(
-        ("thread", "namespace", ">checkpoints", ">entries", ">stored", "written (UTC)"),
+        (
+            Column("thread", "id"),
+            Column("namespace", "id"),
+            Column("checkpoints", "number", drop=3),
+            Column("entries", "number", drop=2),
+            Column("stored", "number", drop=1),
+            Column("written (UTC)", "time", drop=4),
+        ),
         (
             (
                 log.thread_id,
@@ -97,12 +107,13 @@ async def history(
     before it.
     """
     async with ctx.database(read_only=True) as db:
+        thread = await find_thread(db, thread)
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         infos = [info async for info in checkpointer.history(thread, limit=limit + 1)]
         branches = await _find_branches(checkpointer, infos)
     shown = infos[:limit]
-    if ctx.as_json:
-        ctx.terminal.print_json(
+    if ctx.as_data:
+        ctx.terminal.print_data(
             [
                 info.as_dict()
                 | {"branch": info.checkpoint_id in branches, "namespace": checkpointer.namespace}
@@ -111,7 +122,14 @@ async def history(
         )
         return
     ctx.terminal.print_table(
-        ("checkpoint", "branch of", "happened (UTC)", ">full size", ">stored", "metadata"),
+        (
+            Column("checkpoint", "id"),
+            Column("branch of", "id", drop=4),
+            Column("happened (UTC)", "time", drop=5),
+            Column("full size", "number", drop=1),
+            Column("stored", "number", drop=2),
+            Column("metadata", drop=3),
+        ),
         (
             (
                 info.checkpoint_id,
@@ -119,7 +137,7 @@ async def history(
                 format_time(info.occurred_at),
                 format_size(info.raw_size),
                 format_size(info.stored_size),
-                shorten(info.metadata) if info.metadata else "",
+                Excerpt(info.metadata) if info.metadata else "",
             )
             for info in shown
         ),
@@ -147,7 +165,9 @@ async def show(
     thread: ThreadArgument,
     checkpoint: Annotated[
         str | None,
-        typer.Option("--at", metavar="CHECKPOINT", help="This checkpoint, not the newest."),
+        typer.Option(
+            "--at", metavar="CHECKPOINT", help=f"Not the newest, but: {CHECKPOINT_FORMS}."
+        ),
     ] = None,
     namespace: ThreadNamespaceOption = None,
 ) -> None:
@@ -157,7 +177,10 @@ async def show(
     readable: bytes become base64, sets become lists. `export` keeps their types.
     """
     async with ctx.database(read_only=True) as db:
+        thread = await find_thread(db, thread)
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
+        if checkpoint is not None:
+            checkpoint = await find_checkpoint(checkpointer, thread, checkpoint)
         info = await checkpointer.get_metadata(thread, checkpoint)
         state = info and await checkpointer.load(thread, info["checkpoint_id"])
     if info is None or state is None:
@@ -165,8 +188,8 @@ async def show(
         raise NotFound(
             f"there is no {wanted} in thread {thread!r}; `memalchemy history` lists them"
         )
-    if ctx.as_json:
-        ctx.terminal.print_json(info | {"namespace": checkpointer.namespace, "state": state})
+    if ctx.as_data:
+        ctx.terminal.print_data(info | {"namespace": checkpointer.namespace, "state": state})
     else:
         ctx.terminal.print_json(state)
 
@@ -175,33 +198,56 @@ async def show(
 async def diff(
     ctx: Context,
     thread: ThreadArgument,
-    a: Annotated[str, typer.Argument(metavar="A", help="Checkpoint to start from.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Checkpoint to compare with A.")],
+    a: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="A", help=f"Not the last checkpoint but one, but: {CHECKPOINT_FORMS}."
+        ),
+    ] = None,
+    b: Annotated[
+        str | None,
+        typer.Argument(metavar="B", help="Checkpoint to compare with A, not the newest."),
+    ] = None,
     namespace: ThreadNamespaceOption = None,
 ) -> None:
     """Compare two checkpoints of a thread.
 
-    Lists what changed from A to B by JSON pointer: - removed, ~ changed, + added.
+    Lists what changed from A to B by JSON pointer: - removed, ~ changed, + added. Without B
+    compares A with the newest checkpoint, and without both the last two.
     """
     async with ctx.database(read_only=True) as db:
+        thread = await find_thread(db, thread)
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
+        if a is None:
+            newest = await checkpointer.list_checkpoints(thread, 2)
+            if len(newest) < 2:
+                raise NotFound(f"thread {thread!r} has no two checkpoints to compare")
+            b, a = newest
+        else:
+            a = await find_checkpoint(checkpointer, thread, a)
+            b = await find_checkpoint(checkpointer, thread, b or LATEST)
         found = await checkpointer.diff(thread, a, b)
-    if ctx.as_json:
+    if ctx.as_data:
         changed = {path: {"a": old, "b": new} for path, (old, new) in found.changed.items()}
-        ctx.terminal.print_json(
-            {"added": found.added, "removed": found.removed, "changed": changed}
+        ctx.terminal.print_data(
+            {"a": a, "b": b, "added": found.added, "removed": found.removed, "changed": changed}
         )
-    elif found:
-        ctx.terminal.print_table(("", "path", "value"), diff_rows(found))
+        return
+    if found:
+        ctx.terminal.print_table(DIFF_COLUMNS, diff_rows(found))
     else:
         ctx.terminal.print("no difference")
+    ctx.terminal.print_note(f"from {a} to {b}")
 
 
-def diff_rows(diff: Diff) -> Iterable[tuple[str, str, str]]:
+DIFF_COLUMNS = (Column("", "id"), Column("path"), Column("value"))
+
+
+def diff_rows(diff: Diff) -> Iterable[tuple[str, str, Excerpt]]:
     """Yield the rows of a table that shows *diff*."""
     for path, value in diff.removed.items():
-        yield "-", path, shorten(value)
+        yield "-", path, Excerpt(value)
     for path, (old, new) in diff.changed.items():
-        yield "~", path, f"{shorten(old, 30)} → {shorten(new, 30)}"
+        yield "~", path, Excerpt(old, new)
     for path, value in diff.added.items():
-        yield "+", path, shorten(value)
+        yield "+", path, Excerpt(value)

@@ -11,6 +11,7 @@ from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import CORRUPT, NOT_FOUND, OK
 from memalchemy.cli.options import KEYS_VARIABLE, AllTenantsOption, DryRunOption
+from memalchemy.cli.tables import Column
 from memalchemy.cli.usage import UsageError, usage_errors
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ async def generate_key(ctx: Context) -> None:
     from memalchemy.codec import encryption
 
     key = encryption.generate_key()
-    if ctx.as_json:
-        ctx.terminal.print_json({"key": key})
+    if ctx.as_data:
+        ctx.terminal.print_data({"key": key})
     else:
         ctx.terminal.print_raw(key)
 
@@ -89,8 +90,8 @@ async def rotate_keys(
                 dry_run=dry_run,
                 progress=lambda state: progress.update(state.done, state.total),
             )
-    if ctx.as_json:
-        ctx.terminal.print_json(asdict(report) | {"dry_run": dry_run})
+    if ctx.as_data:
+        ctx.terminal.print_data(asdict(report) | {"dry_run": dry_run})
     else:
         _print_report(ctx, report, dry_run=dry_run)
     if report.damaged:
@@ -100,7 +101,12 @@ async def rotate_keys(
 
 def _print_report(ctx: Context, report: RotationReport, *, dry_run: bool) -> None:
     ctx.terminal.print_table(
-        ("key", "state", ">rows of threads", ">items"),
+        (
+            Column("key", "id"),
+            Column("state"),
+            Column("rows of threads", "number"),
+            Column("items", "number"),
+        ),
         (
             (use.key_id or "not encrypted", _STATES[use.state], use.rows, use.items)
             for use in report.uses

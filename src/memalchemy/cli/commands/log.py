@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memalchemy.cli.checkpoint_references import find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
-from memalchemy.cli.formatting import count, format_time, highlight, shorten
+from memalchemy.cli.formatting import count, format_time, highlight
 from memalchemy.cli.namespaces import find_log_namespace
 from memalchemy.cli.options import (
     LimitOption,
@@ -20,6 +21,7 @@ from memalchemy.cli.options import (
     ThreadOption,
 )
 from memalchemy.cli.parsers import format_namespace, parse_namespace
+from memalchemy.cli.tables import Column, Excerpt
 from memalchemy.cli.usage import usage_errors
 
 if TYPE_CHECKING:
@@ -35,9 +37,11 @@ async def list_logs(
     from memalchemy.log.listing import entry_logs
 
     async with ctx.database(read_only=True) as db:
+        if thread is not None:
+            thread = await find_thread(db, thread)
         logs = await entry_logs(db, thread, limit=limit)
-    if ctx.as_json:
-        ctx.terminal.print_json(
+    if ctx.as_data:
+        ctx.terminal.print_data(
             [
                 {
                     "thread_id": log.thread_id,
@@ -50,7 +54,12 @@ async def list_logs(
         )
         return
     ctx.terminal.print_table(
-        ("thread", "namespace", ">entries", "written (UTC)"),
+        (
+            Column("thread", "id"),
+            Column("namespace", "id"),
+            Column("entries", "number", drop=1),
+            Column("written (UTC)", "time", drop=2),
+        ),
         (
             (
                 log.thread_id,
@@ -83,13 +92,19 @@ async def tail(
     from memalchemy import ThreadLog
 
     async with ctx.database(read_only=True) as db:
+        thread = await find_thread(db, thread)
         found = await find_log_namespace(db, thread, namespace)
         entries = await ThreadLog(db, namespace=found).tail(thread, limit, before=before)
-    if ctx.as_json:
-        ctx.terminal.print_json([_to_document(entry) for entry in entries])
+    if ctx.as_data:
+        ctx.terminal.print_data([_to_document(entry) for entry in entries])
         return
     ctx.terminal.print_table(
-        (">position", "happened (UTC)", "role", "text"),
+        (
+            Column("position", "number", drop=2),
+            Column("happened (UTC)", "time", drop=1),
+            Column("role", "id"),
+            Column("text"),
+        ),
         (
             (entry.position, format_time(entry.occurred_at), *_role_and_text(entry.value))
             for entry in entries
@@ -121,14 +136,16 @@ async def search(
     only = None if namespace is None else [parse_namespace(namespace)]
     hits: list[tuple[tuple[str, ...], EntryHit]] = []
     async with ctx.database(read_only=True) as db:
+        if thread is not None:
+            thread = await find_thread(db, thread)
         with usage_errors():
             for parts in only or await entry_namespaces(db, thread):
                 log = ThreadLog(db, namespace=parts)
                 hits += [(parts, hit) for hit in await log.search(query, limit, thread_id=thread)]
     hits.sort(key=lambda hit: (hit[1].score, hit[1].stored_at, hit[1].position), reverse=True)
     del hits[limit:]
-    if ctx.as_json:
-        ctx.terminal.print_json(
+    if ctx.as_data:
+        ctx.terminal.print_data(
             [
                 _to_document(hit)
                 | {"thread_id": hit.thread_id, "namespace": list(parts)}
@@ -138,7 +155,13 @@ async def search(
         )
         return
     ctx.terminal.print_table(
-        ("thread", "namespace", ">position", ">score", "text"),
+        (
+            Column("thread", "id"),
+            Column("namespace", "id", drop=2),
+            Column("position", "number", drop=3),
+            Column("score", "number", drop=1),
+            Column("text"),
+        ),
         (
             (
                 hit.thread_id,
@@ -166,16 +189,16 @@ def _to_document(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _role_and_text(value: Any) -> tuple[str, str]:
+def _role_and_text(value: Any) -> tuple[str, str | Excerpt]:
     """Split an entry that is a message into its role and its words; others have no role."""
     from memalchemy.messages import content_field, role_of, text_of
 
     role = role_of(value) if isinstance(value, dict) else ""
     if not role:
-        return "", shorten(value)
+        return "", Excerpt(value)
     shown = ("role", content_field(value))
     rest = {name: part for name, part in value.items() if name not in shown}
     content = value.get("content")
     if isinstance(content, dict):  # of Gemini
         content = content.get("parts")
-    return role, text_of(value) or shorten(content or rest)
+    return role, text_of(value) or Excerpt(content or rest)

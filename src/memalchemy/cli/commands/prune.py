@@ -69,8 +69,8 @@ async def prune(
                 dry_run=dry_run,
                 progress=progress,
             )
-    if ctx.as_json:
-        ctx.terminal.print_json({"pruned": pruned, "dry_run": dry_run, "busy": progress.busy})
+    if ctx.as_data:
+        ctx.terminal.print_data({"pruned": pruned, "dry_run": dry_run, "busy": progress.busy})
     else:
         verb = "would be deleted" if dry_run else "deleted"
         ctx.terminal.print(f"{count(pruned, 'checkpoint')} {verb}")

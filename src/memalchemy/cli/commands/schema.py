@@ -100,8 +100,8 @@ async def check(ctx: Context) -> None:
     async with ctx.database(migrate="off", read_only=True) as db:
         await db.check()
         revision = await db.current()
-    if ctx.as_json:
-        ctx.terminal.print_json({"ok": True, "revision": revision})
+    if ctx.as_data:
+        ctx.terminal.print_data({"ok": True, "revision": revision})
     else:
         ctx.terminal.print(f"ok: this release works with revision {revision}")
 
@@ -116,8 +116,8 @@ async def current(ctx: Context) -> None:
 
     async with ctx.database(migrate="off", read_only=True) as db:
         revision = await db.current()
-    if ctx.as_json:
-        ctx.terminal.print_json({"revision": revision, "head": migrate.head()})
+    if ctx.as_data:
+        ctx.terminal.print_data({"revision": revision, "head": migrate.head()})
     else:
         found = revision or "no memalchemy schema"
         ctx.terminal.print(f"{found} (this release: {migrate.head()})")
@@ -141,8 +141,8 @@ async def grants(
         )
     tables = (*migrate.TABLES, migrate.VERSION_TABLE)
     statements = db.dialect.maintenance.grants(role, db.schema, tables)
-    if ctx.as_json:
-        ctx.terminal.print_json({"role": role, "statements": statements})
+    if ctx.as_data:
+        ctx.terminal.print_data({"role": role, "statements": statements})
     else:
         ctx.terminal.print_raw("\n".join(statements))
 
@@ -183,8 +183,8 @@ async def distribute(
     with usage_errors():
         database = DIALECTS["postgresql" if citus else "oracle"].maintenance
         statements = database.distribution_commands(ctx.options.schema, parts)
-    if ctx.as_json:
-        ctx.terminal.print_json({"statements": statements})
+    if ctx.as_data:
+        ctx.terminal.print_data({"statements": statements})
     else:
         ctx.terminal.print_raw("\n".join(statements))
 
@@ -208,15 +208,15 @@ def _print_script(ctx: Context, revision: str, *, start: str, down: bool) -> Non
             revision=revision,
             down=down,
         )
-    if ctx.as_json:
-        ctx.terminal.print_json({"sql": script})
+    if ctx.as_data:
+        ctx.terminal.print_data({"sql": script})
     else:
         ctx.terminal.print_raw(script)
 
 
 def _print_move(ctx: Context, revisions: list[str], now: str | None) -> None:
-    if ctx.as_json:
-        ctx.terminal.print_json({"ran": revisions, "revision": now})
+    if ctx.as_data:
+        ctx.terminal.print_data({"ran": revisions, "revision": now})
         return
     done = f"ran {', '.join(revisions)}" if revisions else "nothing to do"
     at = f"at revision {now}" if now else "without a schema"

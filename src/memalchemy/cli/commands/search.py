@@ -7,6 +7,7 @@ from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count, highlight
 from memalchemy.cli.options import LimitOption, OnlyNamespaceOption, PrefixOption, QueryArgument
 from memalchemy.cli.parsers import format_namespace, parse_namespace
+from memalchemy.cli.tables import Column
 
 
 @command("search", example="memalchemy --db sqlite:///agent.db search 'gift card refund'")
@@ -31,11 +32,17 @@ async def search(
         )
     for hit in hits:
         hit.setdefault("namespace", parts)
-    if ctx.as_json:
-        ctx.terminal.print_json(hits)
+    if ctx.as_data:
+        ctx.terminal.print_data(hits)
         return
     ctx.terminal.print_table(
-        ("thread", "namespace", "checkpoint", ">score", "text"),
+        (
+            Column("thread", "id"),
+            Column("namespace", "id", drop=2),
+            Column("checkpoint", "id"),
+            Column("score", "number", drop=1),
+            Column("text"),
+        ),
         (
             (
                 hit["thread_id"],

@@ -73,6 +73,9 @@ async def serve(
         float,
         typer.Option(min=1, metavar="S", help="Seconds for requests to end at shutdown."),
     ] = 10,
+    inspector: Annotated[
+        bool, typer.Option("--inspector", help="Also show the inspector, at /inspector/.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
 ) -> None:
     """Serve the database over HTTP until Ctrl-C or SIGTERM.
@@ -98,8 +101,8 @@ async def serve(
     def started(url: str) -> None:
         _log_to_stderr(quiet=quiet)
         who = "no tokens: this machine only" if tokens is None else count(len(tokens), "token")
-        if ctx.as_json:
-            ctx.terminal.print_json({"url": url, "tokens": 0 if tokens is None else len(tokens)})
+        if ctx.as_data:
+            ctx.terminal.print_data({"url": url, "tokens": 0 if tokens is None else len(tokens)})
         else:
             ctx.terminal.print(f"serving on {url} ({who}); Ctrl-C ends it")
         sys.stdout.flush()
@@ -119,6 +122,7 @@ async def serve(
                     insecure=insecure,
                     max_body=max_body,
                     limits=limits,
+                    inspector=inspector,
                     origins=origin or (),
                     rate=rate or None,
                     timeout=timeout,

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memalchemy.cli.checkpoint_references import find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import format_size
 from memalchemy.cli.namespaces import find_checkpointer
 from memalchemy.cli.options import OptionalThreadArgument, ThreadNamespaceOption
 from memalchemy.cli.parsers import format_namespace
-from memalchemy.cli.terminal import Bar
+from memalchemy.cli.tables import Bar, Column
 from memalchemy.cli.usage import UsageError
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ async def stats(
         "stored_bytes": measured.stored_bytes,
         "file_bytes": measured.file_bytes,
     }
-    if ctx.as_json:
-        ctx.terminal.print_json(
+    if ctx.as_data:
+        ctx.terminal.print_data(
             totals
             | {"free_bytes": measured.free_bytes, "estimated": measured.estimated}
             | {"tables": measured.pieces, "kinds": measured.kinds, "largest": measured.largest}
@@ -84,6 +85,7 @@ async def stats(
 
 async def _print_thread_stats(ctx: Context, thread: str, namespace: str | None) -> None:
     async with ctx.database(read_only=True) as db:
+        thread = await find_thread(db, thread)
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         found = await checkpointer.get_storage_stats(thread)
         file_bytes = db.file_bytes
@@ -95,8 +97,8 @@ async def _print_thread_stats(ctx: Context, thread: str, namespace: str | None) 
         "stored_bytes": found["compressed_size"],
         "file_bytes": file_bytes,
     }
-    if ctx.as_json:
-        ctx.terminal.print_json(totals)
+    if ctx.as_data:
+        ctx.terminal.print_data(totals)
     else:
         _print_totals(ctx, totals)
 
@@ -113,19 +115,23 @@ def _print_totals(ctx: Context, totals: dict[str, Any]) -> None:
         rows.append(("items of the store", totals["items"]))
     if totals["file_bytes"] is not None:
         rows.append(("database file, all tenants", format_size(totals["file_bytes"])))
-    ctx.terminal.print_table(("", ">total"), rows)
+    ctx.terminal.print_table((Column(""), Column("total", "number")), rows)
 
 
 def _print_charts(ctx: Context, measured: Space) -> None:
     _print_bars(
         ctx,
-        ("kind", ">rows"),
+        (Column("kind"), Column("rows", "number", drop=2)),
         [((kind.name, kind.rows), kind.bytes) for kind in measured.kinds],
     )
     others = measured.logs - len(measured.largest)
     _print_bars(
         ctx,
-        ("largest threads", "namespace", ">rows"),
+        (
+            Column("largest threads", "id"),
+            Column("namespace", "id"),
+            Column("rows", "number", drop=2),
+        ),
         [
             ((share.thread_id, format_namespace(share.namespace), share.rows), share.bytes)
             for share in measured.largest
@@ -135,7 +141,7 @@ def _print_charts(ctx: Context, measured: Space) -> None:
     free = measured.free_bytes
     _print_bars(
         ctx,
-        ("table or index, all tenants", "kind"),
+        (Column("table or index, all tenants"), Column("kind", drop=2)),
         [((piece.name, piece.kind), piece.bytes) for piece in measured.pieces if piece.bytes],
         rest=(("free pages (`vacuum` gives them back)", ""), free) if free else None,
     )
@@ -147,7 +153,7 @@ SizedRow = tuple[tuple[Any, ...], int]
 
 
 def _print_bars(
-    ctx: Context, columns: Sequence[str], rows: Sequence[SizedRow], rest: SizedRow | None = None
+    ctx: Context, columns: Sequence[Column], rows: Sequence[SizedRow], rest: SizedRow | None = None
 ) -> None:
     """Print an empty line and a table whose rows end with a size and a bar; the rest has no bar."""
     if not rows:
@@ -158,4 +164,6 @@ def _print_bars(
         cells, size = rest
         lines.append((*cells, format_size(size), ""))
     ctx.terminal.print()
-    ctx.terminal.print_table((*columns, ">size", ""), lines)
+    ctx.terminal.print_table(
+        (*columns, Column("size", "number"), Column("", "number", drop=1)), lines
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +18,6 @@ from memalchemy.cli.formatting import (
     format_size,
     format_time,
     highlight,
-    shorten,
 )
 from memalchemy.cli.json_lines import LineReader, input_size, open_input, write_json_lines
 from memalchemy.cli.options import (
@@ -37,8 +36,9 @@ from memalchemy.cli.parsers import (
     parse_version,
     read_text_argument,
 )
+from memalchemy.cli.tables import Column, Excerpt
 from memalchemy.cli.usage import UsageError, usage_errors
-from memalchemy.contracts import UNSET
+from memalchemy.contracts import UNSET, SearchMode
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
@@ -108,19 +108,19 @@ async def list_items(
                 order="newest" if newest else "key",
             )
     items = found[:limit]
-    if ctx.as_json:
-        ctx.terminal.print_json([item.to_dict() for item in items])
+    if ctx.as_data:
+        ctx.terminal.print_data([item.to_dict() for item in items])
         return
     expires = any(item.expires_at for item in items)
     ctx.terminal.print_table(
         (
-            *(["namespace"] if prefix else []),
-            "key",
-            ">version",
-            "updated (UTC)",
-            *(["expires (UTC)"] if expires else []),
-            ">size",
-            "value",
+            *([Column("namespace", "id")] if prefix else []),
+            Column("key", "id"),
+            Column("version", "number", drop=2),
+            Column("updated (UTC)", "time", drop=3),
+            *([Column("expires (UTC)", "time", drop=4)] if expires else []),
+            Column("size", "number", drop=1),
+            Column("value"),
         ),
         (
             (
@@ -130,7 +130,7 @@ async def list_items(
                 format_time(item.updated_at),
                 *([format_time(item.expires_at) if item.expires_at else ""] if expires else []),
                 format_size(len(format_json(item.value, indent=None).encode())),
-                shorten(item.value, 40),
+                Excerpt(item.value, width=40),
             )
             for item in items
         ),
@@ -153,11 +153,12 @@ async def _list_namespaces(ctx: Context, namespace: str | None, limit: int) -> N
             some = listed[start : start + CONCURRENT_COUNTS]
             counts += await asyncio.gather(*map(store.count, some))
     rows = list(zip(listed, counts, strict=True))
-    if ctx.as_json:
-        ctx.terminal.print_json([{"namespace": parts, "items": items} for parts, items in rows])
+    if ctx.as_data:
+        ctx.terminal.print_data([{"namespace": parts, "items": items} for parts, items in rows])
         return
     ctx.terminal.print_table(
-        ("namespace", ">items"), ((format_namespace(parts), items) for parts, items in rows)
+        (Column("namespace", "id"), Column("items", "number")),
+        ((format_namespace(parts), items) for parts, items in rows),
     )
     _print_count(ctx, len(listed), "namespace", more=len(found) > limit)
 
@@ -182,7 +183,10 @@ async def get(ctx: Context, namespace: NamespaceArgument, key: KeyArgument) -> N
         item = await Store(db).get_item(parts, key)
     if item is None:
         raise _no_item(parts, key)
-    ctx.terminal.print_json(item.to_dict() if ctx.as_json else item.value)
+    if ctx.as_data:
+        ctx.terminal.print_data(item.to_dict())
+    else:
+        ctx.terminal.print_json(item.value)
 
 
 @command(
@@ -232,8 +236,8 @@ async def put(
             version = await Store(db).put(
                 parts, key, parsed, fields, ttl=lifetime, expected_version=expected
             )
-    if ctx.as_json:
-        ctx.terminal.print_json({"namespace": parts, "key": key, "version": version})
+    if ctx.as_data:
+        ctx.terminal.print_data({"namespace": parts, "key": key, "version": version})
     else:
         ctx.terminal.print(f"version {version:,} of {key} in {format_namespace(parts)}")
 
@@ -285,8 +289,8 @@ async def remove(
                 ctx.terminal.print_note("nothing was removed")
                 return REFUSED
             removed = await store.clear_namespace(parts, prefix=prefix)
-    if ctx.as_json:
-        ctx.terminal.print_json({"removed": removed})
+    if ctx.as_data:
+        ctx.terminal.print_data({"removed": removed})
     else:
         ctx.terminal.print(f"{count(removed, 'item')} removed" if key is None else f"removed {key}")
     return OK if removed else NOT_FOUND
@@ -355,7 +359,7 @@ async def search(
         vector = parse_json(read_text_argument(embedding), "--embedding")
         if not isinstance(vector, list):
             raise UsageError("--embedding must be a list of numbers, such as [0.1, 0.2]")
-    mode = "text" if vector is None else "vector" if query is None else "hybrid"
+    mode: SearchMode = "text" if vector is None else "vector" if query is None else "hybrid"
     async with ctx.database(read_only=True) as db:
         with usage_errors():
             hits = await Store(db, model=model, metric=metric.value).search(
@@ -371,9 +375,9 @@ async def search(
                 mmr=mmr,
                 explain=explain,
             )
-    if ctx.as_json:
+    if ctx.as_data:
         documents = [hit.to_dict() | {"score": hit.score} for hit in hits]
-        ctx.terminal.print_json(
+        ctx.terminal.print_data(
             {"hits": documents, "plans": list(hits.plans)} if explain else documents
         )
     else:
@@ -382,7 +386,12 @@ async def search(
 
 def _print_hits(ctx: Context, hits: SearchHits, query: str | None, *, prefix: bool) -> None:
     ctx.terminal.print_table(
-        (*(["namespace"] if prefix else []), "key", ">score", "text"),
+        (
+            *([Column("namespace", "id")] if prefix else []),
+            Column("key", "id"),
+            Column("score", "number", drop=1),
+            Column("text"),
+        ),
         (
             (
                 *([format_namespace(hit.namespace)] if prefix else []),
@@ -406,7 +415,7 @@ def _excerpt(item: StoreItem, query: str | None) -> Any:
 
     text = item_search_text(item.value, item.metadata) if query else None
     if not text or not query:
-        return shorten(item.value)
+        return Excerpt(item.value)
     return highlight(snippet(text, query_terms(query)), query)
 
 
@@ -420,8 +429,8 @@ async def sweep(ctx: Context) -> None:
 
     async with ctx.database() as db:
         removed = await Store(db).sweep()
-    if ctx.as_json:
-        ctx.terminal.print_json({"removed": removed})
+    if ctx.as_data:
+        ctx.terminal.print_data({"removed": removed})
     else:
         ctx.terminal.print(f"{count(removed, 'expired item')} removed")
 
@@ -455,7 +464,7 @@ async def export(
         total = await store.count(parts, prefix=below)
         with ctx.terminal.progress("exporting", total) as progress:
 
-            async def records() -> AsyncIterator[dict[str, Any]]:
+            async def records() -> AsyncIterator[Mapping[str, Any]]:
                 async for record in export_items(store, parts, prefix=below, vectors=vectors):
                     yield record
                     progress.advance()
@@ -463,8 +472,8 @@ async def export(
             items = await write_json_lines(records(), output)
     if output is None:
         ctx.terminal.print_note(count(items, "item"))
-    elif ctx.as_json:
-        ctx.terminal.print_json({"items": items, "file": str(output)})
+    elif ctx.as_data:
+        ctx.terminal.print_data({"items": items, "file": str(output)})
     else:
         ctx.terminal.print(f"{count(items, 'item')} in {output}")
 
@@ -507,8 +516,8 @@ async def import_(
                 for problem in batch.problems:
                     ctx.terminal.print_note(_describe_problem(problem))
     seconds = time.perf_counter() - started
-    if ctx.as_json:
-        ctx.terminal.print_json(
+    if ctx.as_data:
+        ctx.terminal.print_data(
             {
                 "items": {status: counts[status] for status in STATUSES},
                 "seconds": round(seconds, 3),

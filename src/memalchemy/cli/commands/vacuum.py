@@ -49,8 +49,8 @@ async def vacuum(
                 reclaimed = await space.reclaim(
                     db, full=full, progress=lambda state: display.update(state.done, state.total)
                 )
-    if ctx.as_json:
-        ctx.terminal.print_json(
+    if ctx.as_data:
+        ctx.terminal.print_data(
             {
                 "removed": removed,
                 "dry_run": dry_run,

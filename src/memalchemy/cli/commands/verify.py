@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from memalchemy.cli.checkpoint_references import find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import CORRUPT, OK
@@ -46,6 +47,8 @@ async def verify(
         raise UsageError("give --thread or --all-tenants, not both: a thread belongs to one tenant")
     # SQLite compares a text index with its rows only where it may write.
     async with ctx.database(read_only=not repair and not ctx.is_writable_file) as db:
+        if thread is not None:
+            thread = await find_thread(db, thread)
         with ctx.terminal.progress("verifying") as progress:
             report = await verify(
                 db,
@@ -57,8 +60,8 @@ async def verify(
             )
     if thread is not None and not report.logs and report.ok:
         raise thread_not_found(thread)
-    if ctx.as_json:
-        ctx.terminal.print_json(report.as_dict())
+    if ctx.as_data:
+        ctx.terminal.print_data(report.as_dict())
     else:
         _print_report(ctx, report)
     return OK if report.ok else CORRUPT

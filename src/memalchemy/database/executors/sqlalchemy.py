@@ -144,7 +144,7 @@ class SQLAlchemyExecutor(Executor):
         self._engines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopEngine]
         self._engines = weakref.WeakKeyDictionary()
         self._pid = os.getpid()
-        self.batches_statements = dialect.groups_saves
+        self.batches_statements: bool = dialect.groups_saves
 
     async def run(
         self, job: Callable[[Any], Any], kind: Kind, attempt: Attempt, *, is_program: bool

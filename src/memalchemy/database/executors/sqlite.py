@@ -83,7 +83,7 @@ class SQLiteExecutor(Executor):
         self._transaction_engine: AsyncEngine | None = None
         self._lock = threading.Lock()
         self._closing = threading.RLock()
-        self.writer = Writer(self._connect_writer, is_the_database=path is None)
+        self.writer: Writer = Writer(self._connect_writer, is_the_database=path is None)
 
     async def run(
         self, job: Callable[[Any], Any], kind: Kind, attempt: Attempt, *, is_program: bool

@@ -89,7 +89,9 @@ class _Reader:
         self.inbox: queue.SimpleQueue[QueuedJob | None] = queue.SimpleQueue()
         self._readers = readers
         self._direct: SQLiteDirectConnection | None = None
-        self.thread = threading.Thread(target=self._run, name="memalchemy-reader", daemon=True)
+        self.thread: threading.Thread = threading.Thread(
+            target=self._run, name="memalchemy-reader", daemon=True
+        )
         self.thread.start()
 
     def _run(self) -> None:

@@ -77,7 +77,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._ending: threading.Thread | None = None
         self._direct: SQLiteDirectConnection | None = None
-        self.batch_lock = threading.RLock()
+        self.batch_lock: Any = threading.RLock()
         _writers.add(self)
 
     def submit(self, job: Callable[[SQLiteDirectConnection], T]) -> asyncio.Future[T]:

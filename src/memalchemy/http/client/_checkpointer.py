@@ -6,18 +6,24 @@ of docs/http.md. It knows no SQL.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, Generic, Self, overload
 
 from memalchemy.codec.values import frozen, is_heavy, jsonable
 from memalchemy.contracts import (
     UNSET,
     CheckpointerCapabilities,
+    CheckpointHit,
     CheckpointInfo,
+    CheckpointMatch,
+    CheckpointRecord,
+    CheckpointWithData,
     Diff,
     Seconds,
+    State,
+    StorageStats,
     Unset,
     check_limit,
     to_timedelta,
@@ -35,7 +41,7 @@ from memalchemy.metadata import check_metadata
 PAGE = 500
 
 
-class HTTPCheckpointer:
+class HTTPCheckpointer(Generic[State]):
     """Save an agent's states on a server, and load any of them.
 
     An outage, a timeout, half an answer and an answer that makes no sense are exceptions: ``None``
@@ -50,14 +56,36 @@ class HTTPCheckpointer:
         auth: user and password, for a server that asks for them.
         timeout: seconds that a call may take as a whole, repetitions included.
         token: a bearer token.
-        state_type: the type that `load` builds: a pydantic model, or a class with
+        state_type: the type that `load` builds: a pydantic model, a dataclass, or a class with
             ``from_checkpoint``. Without it, `load` returns the stored mapping.
 
     Construction does no I/O; one object serves several loops and survives a fork.
     """
 
-    deletes_single_checkpoints = True
+    deletes_single_checkpoints: bool = True
 
+    @overload
+    def __init__(
+        self: HTTPCheckpointer[dict[str, Any]],
+        base_url: str,
+        headers: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+        timeout: float = 30.0,
+        *,
+        token: str | None = None,
+        state_type: None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        base_url: str,
+        headers: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+        timeout: float = 30.0,
+        *,
+        token: str | None = None,
+        state_type: type[State] | Callable[[dict[str, Any]], State],
+    ) -> None: ...
     def __init__(
         self,
         base_url: str,
@@ -108,7 +136,7 @@ class HTTPCheckpointer:
         """Ask the server for its capabilities, and return them.
 
         Raises:
-            DatabaseUnreachable, AuthenticationFailed.
+            DatabaseUnreachable, AuthenticationFailed: the server did not answer, or refused.
         """
         return (await self._server.offer()).capabilities
 
@@ -146,7 +174,7 @@ class HTTPCheckpointer:
         path = _thread_path(thread_id) + "/checkpoints"
         name = check_name(checkpoint_id, "checkpoint_id") if checkpoint_id else None
         checkpoint_id = name or new_checkpoint_id()
-        mapping, fallback = to_mapping(state)
+        mapping, fallback = to_mapping(state, self._state_type)
         if is_heavy([mapping]):  # the caller may change it while a thread encodes it
             mapping = {key: frozen(value) for key, value in mapping.items()}
         checked = check_metadata(metadata)
@@ -173,7 +201,7 @@ class HTTPCheckpointer:
         given = tree.get("checkpoint_id", checkpoint_id) if isinstance(tree, dict) else None
         return given if isinstance(given, str) else checkpoint_id
 
-    async def load(self, thread_id: str, checkpoint_id: str | None = None) -> Any:
+    async def load(self, thread_id: str, checkpoint_id: str | None = None) -> State | None:
         """Return the state of a checkpoint, the newest without an id; ``None`` if it is not there.
 
         Raises:
@@ -198,7 +226,8 @@ class HTTPCheckpointer:
                 state = await offload(found, lambda: wire.decode_state(found))
             except ValueError as error:
                 raise Corrupt(f"a state of thread {thread_id!r} cannot be read: {error}") from error
-        return from_mapping(state, self._state_type)
+        loaded: State = from_mapping(state, self._state_type)
+        return loaded
 
     async def list_checkpoints(self, thread_id: str, limit: int = 10) -> list[str]:
         """Return the ids of the thread's checkpoints, newest first, at most *limit*."""
@@ -225,7 +254,7 @@ class HTTPCheckpointer:
 
     async def get_metadata(
         self, thread_id: str, checkpoint_id: str | None = None
-    ) -> dict[str, Any] | None:
+    ) -> CheckpointRecord | None:
         """Describe a checkpoint without its state, the newest without an id.
 
         ``None`` if it is not there.
@@ -334,7 +363,7 @@ class HTTPCheckpointer:
         tree = await self._server.read("GET", "/threads", query)
         return self._server.decode_list(str, tree, "threads")
 
-    async def list_with_metadata(self, limit: int = 100) -> list[dict[str, Any]]:
+    async def list_with_metadata(self, limit: int = 100) -> list[CheckpointRecord]:
         """Describe the newest checkpoints over all threads as `get_metadata` does, newest first."""
         query = {"limit": check_limit(limit)}
         await self._server.require("list_with_metadata")
@@ -342,7 +371,7 @@ class HTTPCheckpointer:
 
     async def search(
         self, query: str, limit: int = 10, *, data: bool = False
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointHit]:
         """Find checkpoints whose step added words of *query*, best first.
 
         Each has a score and a snippet; with *data*, its state too, under ``data``.
@@ -353,7 +382,7 @@ class HTTPCheckpointer:
 
     async def search_data(
         self, path: str, value: Any, limit: int = 100, *, among: int | None = 1000
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointWithData]:
         """Find threads whose newest state has *value* under *path*, most recently saved first.
 
         As `memalchemy.Checkpointer.search_data`: it looks at the *among* threads saved last, and
@@ -370,7 +399,7 @@ class HTTPCheckpointer:
 
     async def query_by_metadata(
         self, key: str, value: Any, limit: int = 100, *, data: bool = False
-    ) -> list[dict[str, Any]]:
+    ) -> list[CheckpointMatch]:
         """Find checkpoints whose metadata has *value* under *key*, newest first.
 
         Each is described as by `get_metadata`; with *data*, its state is under ``data``.
@@ -380,11 +409,12 @@ class HTTPCheckpointer:
         await self._server.require("query_by_metadata")
         return self._infos(await self._server.read("POST", "/checkpoints/query", body=body))
 
-    async def get_storage_stats(self, thread_id: str) -> dict[str, Any]:
+    async def get_storage_stats(self, thread_id: str) -> StorageStats:
         """Measure what a thread takes, as `memalchemy.Checkpointer.get_storage_stats`."""
         path = _thread_path(thread_id) + "/stats"
         await self._server.require("get_storage_stats")
-        return dict(await self._server.read("GET", path))
+        stats: StorageStats = dict(await self._server.read("GET", path))  # type: ignore[assignment]
+        return stats
 
     async def prune(
         self,
@@ -443,7 +473,7 @@ class HTTPCheckpointer:
         await self._server.require("forget")
         return await self._server.write_and_count("/forget", body)
 
-    def _infos(self, tree: Any) -> list[dict[str, Any]]:
+    def _infos(self, tree: Any) -> list[Any]:
         return self._server.decode_list(wire.decode_info, tree, "checkpoints")
 
 

@@ -77,7 +77,7 @@ class Transport:
             raise TypeError("give token= or auth=, not both")
         self._base = base_url.rstrip("/")
         netloc = parts.netloc.rpartition("@")[2]
-        self.display = urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", ""))
+        self.display: str = urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", ""))
         self._headers = dict(headers or {})
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"

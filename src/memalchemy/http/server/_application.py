@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from memalchemy.database import Database
 from memalchemy.errors import DriverMissing
@@ -21,8 +21,8 @@ from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
+from memalchemy.http.inspector._routes import SecurityHeadersMiddleware, inspector_routes
 from memalchemy.http.server import _checkpoints, _health, _openapi, _store
 from memalchemy.http.server._context import ServerContext
 from memalchemy.http.server._limits import InFlight, Limits, RateLimiter
@@ -36,10 +36,12 @@ from memalchemy.http.server._middleware import (
     TokenBackend,
 )
 from memalchemy.http.server._problems import Problem, routing_problem
+from memalchemy.http.server._resource import Handler, Resource
 from memalchemy.http.server._tokens import Tokens
 
 MAX_BODY = 32 * 1024 * 1024
 TIMEOUT = 30.0
+INSPECTOR = "/inspector"
 
 OPERATIONS = [*_checkpoints.operations, *_store.operations, *_health.operations]
 
@@ -55,6 +57,7 @@ def app(
     hosts: Iterable[str] | None = None,
     origins: Iterable[str] = (),
     limits: Limits | None = None,
+    inspector: bool = False,
 ) -> Starlette:
     """Return an ASGI application that offers *db* over HTTP, by itself or mounted in another.
 
@@ -71,6 +74,7 @@ def app(
         origins: the origins (``https://app.example``) whose pages may write from a browser;
             without it, only pages of this server's own origin may.
         limits: what one request, one tenant and all requests together may take.
+        inspector: show the inspector at ``/inspector/``, a page that reads all that a tenant has.
     """
     limits = limits or Limits()
     if max_body < 1:
@@ -89,9 +93,10 @@ def app(
             in_flight=InFlight(),
         )
     ]
+    of_host = [] if hosts is None else [Middleware(HostMiddleware, hosts=hosts)]
     for_tenants = [
         Middleware(OriginMiddleware, origins=origins),
-        *([] if hosts is None else [Middleware(HostMiddleware, hosts=hosts)]),
+        *of_host,
         Middleware(AuthenticationMiddleware, backend=TokenBackend(tokens, db.tenant)),
         *for_all,
     ]
@@ -108,9 +113,12 @@ def app(
         handlers = {operation.method: operation.respond for operation in operations}
         is_public = all(operation.public for operation in operations)
         routes.append(_route(path, handlers, for_all if is_public else for_tenants))
+    if inspector:
+        routes += inspector_routes(db, prefix=INSPECTOR, shell=of_host, for_tenants=for_tenants)
     application = Starlette(
         routes=[*routes, _route("/openapi.json", {"GET": openapi}, [])],
         middleware=[
+            *([Middleware(SecurityHeadersMiddleware, prefix=INSPECTOR)] if inspector else []),
             Middleware(EncodedPathMiddleware),
             Middleware(AccessLogMiddleware),
             Middleware(ErrorMiddleware),
@@ -125,23 +133,6 @@ def app(
         calls=[operation.name for operation in OPERATIONS],
     )
     return application
-
-
-Handler = Callable[[Request], Awaitable[Response]]
-
-
-class Resource:
-    """The handlers of one path by method. The access log reads the path."""
-
-    def __init__(self, path: str, handlers: Mapping[str, Handler]) -> None:
-        self.path = path
-        self._handlers = handlers
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive, send)
-        handler = self._handlers["GET" if request.method == "HEAD" else request.method]
-        response = await handler(request)
-        await response(scope, receive, send)
 
 
 def _route(path: str, handlers: Mapping[str, Handler], middleware: Sequence[Middleware]) -> Route:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from memalchemy.codec.values import from_jsonable
-from memalchemy.contracts import UNSET
+from memalchemy.contracts import UNSET, CheckpointRecord
 from memalchemy.errors import InvalidArgument, NotFound, NotSerialisable
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
@@ -252,7 +253,7 @@ async def _info(context: RequestContext, thread_id: str, checkpoint_id: str | No
     return wire.encode_info(info)
 
 
-async def _infos(found: list[dict[str, Any]]) -> Any:
+async def _infos(found: Sequence[CheckpointRecord]) -> Any:
     trees = await offload(found, lambda: [wire.encode_info(info) for info in found])
     return {"checkpoints": trees}
 

@@ -23,6 +23,7 @@ _DESCRIPTION = (
     "Everything an agent remembers, over HTTP. Values that JSON lacks travel as objects with one "
     'key: {"~b": base64}, {"~dt": ISO 8601}, {"~t": tuple}, {"~s": set}, {"~f": frozenset}, '
     '{"~d": date}, {"~u": UUID}, {"~c": Decimal}, {"~i": hex of a large int}, {"~n": NaN or inf}, '
+    '{"~h": [class of pathlib, text]}, {"~m": [type of numpy, little-endian bytes]}, '
     '{"~x": base64 of a text that is not UTF-8}; an object that has a key which begins with ~ is '
     '{"~o": [[key, value], …]}. Ids in paths are percent-encoded, slashes too.'
 )

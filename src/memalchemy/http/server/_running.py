@@ -18,6 +18,7 @@ from memalchemy.http.server._tokens import Tokens
 
 try:
     import uvicorn
+    from starlette.types import ASGIApp
 except ImportError as error:
     raise DriverMissing("uvicorn", "server", what="package") from error
 
@@ -37,6 +38,7 @@ async def serve(
     timeout: float = TIMEOUT,  # noqa: ASYNC109 - of a request
     origins: Iterable[str] = (),
     limits: Limits | None = None,
+    inspector: bool = False,
     max_connections: int = 1000,
     grace: float = 10.0,
     started: Callable[[str], object] | None = None,
@@ -60,7 +62,7 @@ async def serve(
         ValueError: others can reach *host*, there are no tokens, and *insecure* is not given.
         OSError: the address cannot be listened on.
     """
-    is_local = _is_loopback(host)
+    is_local = is_loopback(host)
     if tokens is None and not is_local and not insecure:
         raise ValueError(
             f"{host} can be reached by others, and there are no tokens: everybody could read and "
@@ -78,7 +80,30 @@ async def serve(
         hosts=LOCAL_HOSTS if tokens is None and is_local and not insecure else None,
         origins=origins,
         limits=limits,
+        inspector=inspector,
     )
+    await run_application(
+        application,
+        host=host,
+        port=port,
+        max_connections=max_connections,
+        grace=grace,
+        started=started,
+        stop=stop,
+    )
+
+
+async def run_application(
+    application: ASGIApp,
+    *,
+    host: str,
+    port: int,
+    max_connections: int,
+    grace: float,
+    started: Callable[[str], object] | None,
+    stop: asyncio.Event | None,
+) -> None:
+    """Run an application on a socket, with the arguments and errors of `serve`."""
     server = uvicorn.Server(
         uvicorn.Config(
             application,
@@ -129,7 +154,8 @@ def _signals_stop(server: uvicorn.Server) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address."""
     if host == "localhost":
         return True
     try:

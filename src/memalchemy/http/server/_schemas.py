@@ -21,6 +21,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from memalchemy.contracts import ItemOrder, SearchMode
 from memalchemy.filters import Filter
 from memalchemy.http.server._limits import MAX_RESULTS, Limits
 from memalchemy.keys import MAX_ID_CHARACTERS
@@ -153,7 +154,7 @@ class ListKeysQuery(Query):
 class ListItemsQuery(Query):
     limit: Limit = 100
     below: Annotated[Flag, Field(description="Namespaces below this one, too.")] = False
-    order: Literal["newest", "key"] = "newest"
+    order: ItemOrder = "newest"
 
 
 class NamespaceQuery(Query):
@@ -278,7 +279,7 @@ class PutItemBody(Schema):
 class SearchItemsBody(Schema):
     query: Text | None = None
     prefix: bool = False
-    mode: Literal["text", "vector", "hybrid"] = "text"
+    mode: SearchMode = "text"
     filter: Annotated[Tree, AfterValidator(_filter)] | None = None
     limit: Limit = 10
     offset: Limit = 0

@@ -48,7 +48,7 @@ class MemalchemyPushNotificationConfigStore(Adapter, PushNotificationConfigStore
     ) -> None:
         super().__init__(db, namespace=namespace)
         self.owner_resolver = owner_resolver
-        self.store = Store(self.db, index_text=False, ttl=ttl)
+        self.store: Store = Store(self.db, index_text=False, ttl=ttl)
 
     async def set_info(
         self,

@@ -47,7 +47,7 @@ class MemalchemyTaskEventStream(Adapter, TaskEventStream):
         poll_interval: float = 0.5,
     ) -> None:
         super().__init__(db, namespace=namespace)
-        self.events = events_of(self.db, self.namespace)
+        self.events: ThreadLog = events_of(self.db, self.namespace)
         self._poll_interval = poll_interval
 
     async def publish(self, task_id: str, event: VersionedEvent) -> None:

@@ -56,7 +56,7 @@ class MemalchemyCheckpointStorage(Adapter):
         ttl: Seconds | None = None,
     ) -> None:
         super().__init__(db, namespace=(*check_namespace(namespace), "checkpoints"))
-        self.checkpointer = Checkpointer(self.db, namespace=self.namespace, ttl=ttl)
+        self.checkpointer: Checkpointer = Checkpointer(self.db, namespace=self.namespace, ttl=ttl)
         """The checkpoints: a thread for each name of a workflow."""
         self._objects = ObjectCodec(allowed)
 

@@ -76,7 +76,7 @@ class MemalchemyHistoryProvider(Adapter, HistoryProvider):
             store_outputs=store_outputs,
         )
         self.skip_excluded = skip_excluded
-        self.log = ThreadLog(self.db, namespace=self.namespace, index_text=index_text)
+        self.log: ThreadLog = ThreadLog(self.db, namespace=self.namespace, index_text=index_text)
         """The log of messages: a thread for each session."""
 
     async def get_messages(

@@ -53,10 +53,13 @@ class MemalchemySessionStore(Adapter, _SessionStore):
         ttl: Seconds | None = None,
     ) -> None:
         super().__init__(db, namespace=(*check_namespace(namespace), "sessions"))
-        self.checkpointer = Checkpointer(
-            self.db, namespace=self.namespace, retention=Retention(keep_last=1), ttl=ttl
+        self.checkpointer: Checkpointer = Checkpointer(
+            self.db,
+            namespace=self.namespace,
+            retention=Retention(keep_last=1, apply_every=16),
+            ttl=ttl,
         )
-        """The states: a thread for each session, of which the newest checkpoint is kept."""
+        """The states: a thread for each session, of which the newest checkpoints are kept."""
 
     async def get(self, session_id: str) -> AgentSession | None:
         """Return a new session with the stored state; ``None`` if there is none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from crewai.state.provider.json_provider import JsonProvider
 from pydantic import ConfigDict, Field, PrivateAttr
@@ -53,7 +53,7 @@ class MemalchemyCheckpointProvider(CrewAdapter, JsonProvider):
         TooLarge: the location has over 255 characters.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(arbitrary_types_allowed=True)
 
     db: Database = Field(default=None, exclude=True, repr=False)  # type: ignore[assignment]
     namespace: tuple[str, ...] = Field(default=(), exclude=True)

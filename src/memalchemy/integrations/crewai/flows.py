@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from crewai.flow.async_feedback.types import PendingFeedbackContext
 from crewai.flow.persistence.base import FlowPersistence
@@ -53,7 +53,7 @@ class MemalchemyFlowPersistence(CrewAdapter, FlowPersistence):
         TooLarge: a state is too large, or the flow's id has over 255 characters.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(arbitrary_types_allowed=True)
 
     persistence_type: str = "MemalchemyFlowPersistence"
     db: Database = Field(default=None, exclude=True, repr=False)  # type: ignore[assignment]

@@ -31,8 +31,10 @@ class Installation(CrewAdapter):
     def __init__(self, db: AnyDatabase | None = None, *, namespace: Iterable[str] = ()) -> None:
         super().__init__(db, namespace=namespace)
         below = self.namespace[1:]
-        self.flows = MemalchemyFlowPersistence(self.db, namespace=below)
-        self.checkpoints = MemalchemyCheckpointProvider(self.db, namespace=below)
+        self.flows: MemalchemyFlowPersistence = MemalchemyFlowPersistence(self.db, namespace=below)
+        self.checkpoints: MemalchemyCheckpointProvider = MemalchemyCheckpointProvider(
+            self.db, namespace=below
+        )
         _default.installed.append(self)
         _put_in_force()
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from crewai.memory.types import MemoryRecord, ScopeInfo
 
@@ -73,9 +73,9 @@ class MemalchemyMemoryStorage(CrewAdapter):
         index_text: bool = True,
     ) -> None:
         super().__init__(db, namespace=namespace)
-        self.place = (*self.namespace, "memory")
+        self.place: tuple[str, ...] = (*self.namespace, "memory")
         """The namespace of the items."""
-        self.native = Store(self.db, index_text=index_text)
+        self.native: Store = Store(self.db, index_text=index_text)
         self._index_text = index_text
         self._warned: set[int] = set()
 
@@ -346,19 +346,19 @@ class MemalchemyMemoryStorage(CrewAdapter):
     def _items(self, scope_prefix: str | None = None) -> AsyncGenerator[StoreItem]:
         return self.native.iter_items(self.place, filter=_filter(scope_prefix), order="key")
 
-    save = blocking(asave)
-    update = blocking(aupdate)
-    touch_records = blocking(atouch_records)
-    reembed = blocking(areembed)
-    search = blocking(asearch)
-    get_record = blocking(aget_record)
-    list_records = blocking(alist_records)
-    get_scope_info = blocking(aget_scope_info)
-    list_scopes = blocking(alist_scopes)
-    list_categories = blocking(alist_categories)
-    count = blocking(acount)
-    delete = blocking(adelete)
-    reset = blocking(areset)
+    save: Final = blocking(asave)
+    update: Final = blocking(aupdate)
+    touch_records: Final = blocking(atouch_records)
+    reembed: Final = blocking(areembed)
+    search: Final = blocking(asearch)
+    get_record: Final = blocking(aget_record)
+    list_records: Final = blocking(alist_records)
+    get_scope_info: Final = blocking(aget_scope_info)
+    list_scopes: Final = blocking(alist_scopes)
+    list_categories: Final = blocking(alist_categories)
+    count: Final = blocking(acount)
+    delete: Final = blocking(adelete)
+    reset: Final = blocking(areset)
 
 
 async def _embed(embedder: Embedder, items: list[StoreItem]) -> dict[str, list[float]]:

@@ -60,9 +60,9 @@ class MemalchemyArtifactService(GoogleADKAdapter, BaseArtifactService):
         index_text: bool = True,
     ) -> None:
         super().__init__(db, namespace=namespace)
-        self.store = Store(self.db, index_text=False, index_metadata=("version",))
+        self.store: Store = Store(self.db, index_text=False, index_metadata=("version",))
         """File names, and descriptions of their versions."""
-        self.contents = Store(self.db, index_text=index_text, index_metadata=("version",))
+        self.contents: Store = Store(self.db, index_text=index_text, index_metadata=("version",))
         """The contents of the versions."""
 
     async def save_artifact(

@@ -14,7 +14,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from memalchemy._retry import retry_on_conflict
-from memalchemy.contracts import NewItem, Seconds, StoreItem
+from memalchemy.contracts import NewItem, SearchMode, Seconds, StoreItem
 from memalchemy.errors import Conflict
 from memalchemy.integrations._base import AnyDatabase
 from memalchemy.integrations.google_adk._adapter import GoogleADKAdapter
@@ -62,7 +62,7 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
         ttl: Seconds | None = None,
     ) -> None:
         super().__init__(db, namespace=namespace)
-        self.store = Store(
+        self.store: Store = Store(
             self.db,
             embedder=embedder,
             model=model,
@@ -147,7 +147,7 @@ class MemalchemyMemoryService(GoogleADKAdapter, BaseMemoryService):
         """
         if not query.strip():
             return SearchMemoryResponse()
-        mode = "text" if self.store.embedder is None else "hybrid"
+        mode: SearchMode = "text" if self.store.embedder is None else "hybrid"
         hits = await self.store.search(
             self._namespace(app_name, user_id), query, self._limit, mode=mode
         )

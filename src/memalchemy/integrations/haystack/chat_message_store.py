@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 from haystack.dataclasses import ChatMessage, ChatRole
@@ -65,7 +65,7 @@ class MemalchemyChatMessageStore(HaystackAdapter):
         self.skip_system_messages = skip_system_messages
         self.last_k = last_k
         self.index_text = index_text
-        self.log = ThreadLog(
+        self.log: ThreadLog = ThreadLog(
             self.db, namespace=(*self.namespace, "messages"), index_text=index_text
         )
         """The log of messages; a history is a thread."""
@@ -142,11 +142,11 @@ class MemalchemyChatMessageStore(HaystackAdapter):
         for chat_history_id in await self.log.list_threads(NO_LIMIT):
             await self.log.delete(chat_history_id)
 
-    count_messages = blocking(count_messages_async)
-    write_messages = blocking(write_messages_async)
-    retrieve_messages = blocking(retrieve_messages_async)
-    delete_messages = blocking(delete_messages_async)
-    delete_all_messages = blocking(delete_all_messages_async)
+    count_messages: Final = blocking(count_messages_async)
+    write_messages: Final = blocking(write_messages_async)
+    retrieve_messages: Final = blocking(retrieve_messages_async)
+    delete_messages: Final = blocking(delete_messages_async)
+    delete_all_messages: Final = blocking(delete_all_messages_async)
 
     def _options(self) -> dict[str, Any]:
         return {

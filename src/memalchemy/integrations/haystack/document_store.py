@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from haystack.dataclasses import ByteStream, Document, SparseEmbedding
@@ -78,7 +78,7 @@ class MemalchemyDocumentStore(HaystackAdapter):
         self.embedding_similarity_function = embedding_similarity_function
         self.return_embedding = return_embedding
         self.index_text = index_text
-        self.store = Store(
+        self.store: Store = Store(
             self.db, metric=_METRICS[embedding_similarity_function], index_text=index_text
         )
         """The store underneath; a document is an item, its id the key."""
@@ -297,20 +297,20 @@ class MemalchemyDocumentStore(HaystackAdapter):
         hits = await self.store.search(self._place, query, top_k, filter=native_filter(filters))
         return await self._documents(hits, False, [hit.score for hit in hits])
 
-    count_documents = blocking(count_documents_async)
-    filter_documents = blocking(filter_documents_async)
-    write_documents = blocking(write_documents_async)
-    delete_documents = blocking(delete_documents_async)
-    delete_all_documents = blocking(delete_all_documents_async)
-    delete_by_filter = blocking(delete_by_filter_async)
-    update_by_filter = blocking(update_by_filter_async)
-    count_documents_by_filter = blocking(count_documents_by_filter_async)
-    count_unique_metadata_by_filter = blocking(count_unique_metadata_by_filter_async)
-    get_metadata_fields_info = blocking(get_metadata_fields_info_async)
-    get_metadata_field_min_max = blocking(get_metadata_field_min_max_async)
-    get_metadata_field_unique_values = blocking(get_metadata_field_unique_values_async)
-    embedding_retrieval = blocking(embedding_retrieval_async)
-    keyword_retrieval = blocking(keyword_retrieval_async)
+    count_documents: Final = blocking(count_documents_async)
+    filter_documents: Final = blocking(filter_documents_async)
+    write_documents: Final = blocking(write_documents_async)
+    delete_documents: Final = blocking(delete_documents_async)
+    delete_all_documents: Final = blocking(delete_all_documents_async)
+    delete_by_filter: Final = blocking(delete_by_filter_async)
+    update_by_filter: Final = blocking(update_by_filter_async)
+    count_documents_by_filter: Final = blocking(count_documents_by_filter_async)
+    count_unique_metadata_by_filter: Final = blocking(count_unique_metadata_by_filter_async)
+    get_metadata_fields_info: Final = blocking(get_metadata_fields_info_async)
+    get_metadata_field_min_max: Final = blocking(get_metadata_field_min_max_async)
+    get_metadata_field_unique_values: Final = blocking(get_metadata_field_unique_values_async)
+    embedding_retrieval: Final = blocking(embedding_retrieval_async)
+    keyword_retrieval: Final = blocking(keyword_retrieval_async)
 
     def _options(self) -> dict[str, Any]:
         return {

@@ -25,8 +25,8 @@ class _Retriever:
             )
         self.document_store = document_store
         self.filters = filters
-        self.top_k = _limit(top_k, 1)
-        self.filter_policy = (
+        self.top_k: int = _limit(top_k, 1)
+        self.filter_policy: FilterPolicy = (
             FilterPolicy.from_str(filter_policy)
             if isinstance(filter_policy, str)
             else filter_policy

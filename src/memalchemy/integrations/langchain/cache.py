@@ -57,7 +57,7 @@ class MemalchemyCache(LangChainAdapter, BaseCache):
         ttl: Seconds | None = None,
     ) -> None:
         super().__init__(db, namespace=namespace)
-        self.store = Store(self.db, index_text=False, ttl=ttl)
+        self.store: Store = Store(self.db, index_text=False, ttl=ttl)
         """The answers as items, with asynchronous methods."""
 
     async def alookup(self, prompt: str, llm_string: str) -> list[Generation] | None:

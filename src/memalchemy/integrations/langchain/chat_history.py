@@ -51,8 +51,10 @@ class MemalchemyChatMessageHistory(LangChainAdapter, BaseChatMessageHistory):
         ttl: Seconds | None = None,
     ) -> None:
         super().__init__(db, namespace=namespace)
-        self.session_id = check_thread_id(session_id)
-        self.log = ThreadLog(self.db, namespace=self.namespace, index_text=index_text, ttl=ttl)
+        self.session_id: str = check_thread_id(session_id)
+        self.log: ThreadLog = ThreadLog(
+            self.db, namespace=self.namespace, index_text=index_text, ttl=ttl
+        )
         """The messages as entries, with asynchronous methods."""
 
     @property

@@ -28,7 +28,7 @@ class _KeyValueStore(LangChainAdapter, BaseStore[str, V], Generic[V]):
         ttl: Seconds | None = None,
     ) -> None:
         super().__init__(db, namespace=namespace)
-        self.store = Store(self.db, index_text=index_text, ttl=ttl)
+        self.store: Store = Store(self.db, index_text=index_text, ttl=ttl)
         """The items, with asynchronous methods."""
 
     async def amget(self, keys: Sequence[str]) -> list[V | None]:

@@ -37,7 +37,7 @@ class MemalchemyRecordManager(LangChainAdapter, RecordManager):
     ) -> None:
         parts = (namespace,) if isinstance(namespace, str) else namespace
         super().__init__(db, namespace=parts)
-        self.store = Store(self.db, index_text=False)
+        self.store: Store = Store(self.db, index_text=False)
         """The records as items, with asynchronous methods."""
 
     def create_schema(self) -> None:

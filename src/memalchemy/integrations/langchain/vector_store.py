@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
-from memalchemy.contracts import NewItem, SearchHit, Seconds, StoreItem
+from memalchemy.contracts import NewItem, SearchHit, SearchMode, Seconds, StoreItem
 from memalchemy.integrations._base import AnyDatabase, blocking
 from memalchemy.integrations.langchain._adapter import LangChainAdapter
 from memalchemy.search.diversity import diversify
@@ -64,7 +64,7 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
     ) -> None:
         super().__init__(db, namespace=namespace)
         self.embedding = embedding
-        self.store = Store(self.db, metric=metric, index_text=index_text, ttl=ttl)
+        self.store: Store = Store(self.db, metric=metric, index_text=index_text, ttl=ttl)
         """The documents as items, with asynchronous methods."""
 
     @property
@@ -270,7 +270,7 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
         k: int,
         *,
         filter: Mapping[str, Any] | None = None,
-        mode: str = "vector",
+        mode: SearchMode = "vector",
         **others: Any,
     ) -> Scored:
         _refuse(others)
@@ -300,7 +300,7 @@ class MemalchemyVectorStore(LangChainAdapter, VectorStore):
         vector: Sequence[float],
         limit: int,
         filter: Mapping[str, Any] | None,
-        mode: str,
+        mode: SearchMode,
     ) -> list[SearchHit]:
         if filter is not None and not isinstance(filter, Mapping):
             raise TypeError(f"filter is a mapping of metadata, not a {type(filter).__name__}")

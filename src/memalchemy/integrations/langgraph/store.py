@@ -81,10 +81,10 @@ class MemalchemyStore(LangGraphAdapter, BaseStore):
         namespace: Iterable[str] = (),
     ) -> None:
         super().__init__(db, namespace=namespace)
-        self.index_config = index.copy() if index else None
+        self.index_config: IndexConfig | None = index.copy() if index else None
         self.embeddings: Embeddings | None = ensure_embeddings(index["embed"]) if index else None
         self.ttl_config = ttl
-        self.store = Store(self.db, metric=_metric(index), refresh_ttl=False)
+        self.store: Store = Store(self.db, metric=_metric(index), refresh_ttl=False)
         self._batcher = OpBatcher(self._run_ops)
         self._sweeper = Sweeper(self._sweep)
 

@@ -46,7 +46,7 @@ class MemalchemyConversationStore(LaurenAdapter):
         ttl: Seconds | None = None,
     ) -> None:
         super().__init__(db, namespace=namespace)
-        self.native = ConversationStore(
+        self.native: ConversationStore = ConversationStore(
             self.db, namespace=self.namespace, index_text=index_text, ttl=ttl
         )
 

@@ -40,7 +40,7 @@ class MemalchemyVectorStore(LaurenAdapter):
         namespace: Iterable[str] = (),
     ) -> None:
         super().__init__(db, namespace=namespace)
-        self.native = VectorStore(
+        self.native: VectorStore = VectorStore(
             self.db, embedder=embedder, namespace=(*self.namespace, "documents")
         )
 

@@ -57,7 +57,7 @@ class MemalchemyUserMemoryStore(LaurenAdapter):
         super().__init__(db, namespace=namespace)
         self._index = Store(self.db, index_text=False)
         self._owners = (*self.namespace, "fact owners")
-        self.native = UserMemoryStore(
+        self.native: UserMemoryStore = UserMemoryStore(
             Store(self.db, embedder=embedder),
             half_life=half_life,
             namespace=(*self.namespace, "facts"),

@@ -24,7 +24,7 @@ class ModelAdapter(Adapter, BaseModel):
     What it dumps has the namespace and never the database, which may have a password in it.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(arbitrary_types_allowed=True)
 
     root: ClassVar[str] = ROOT
 

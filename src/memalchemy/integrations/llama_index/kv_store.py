@@ -49,7 +49,7 @@ class MemalchemyKVStore(SyncAdapter, BaseKVStore):
         index_text: bool = False,
     ) -> None:
         super().__init__(db, namespace=namespace)
-        self.store = Store(self.db, index_text=index_text)
+        self.store: Store = Store(self.db, index_text=index_text)
         """The store; a collection is a namespace of it."""
 
     async def aput(

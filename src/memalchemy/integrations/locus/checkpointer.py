@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 from uuid import uuid4
@@ -13,7 +13,7 @@ from locus.memory import registry
 from locus.memory.checkpointer import BaseCheckpointer
 
 from memalchemy import Checkpointer, NotFound, Retention
-from memalchemy.contracts import Seconds
+from memalchemy.contracts import CheckpointRecord, Seconds
 from memalchemy.database import HostConnection
 from memalchemy.integrations._base import NO_LIMIT, AnyDatabase
 from memalchemy.integrations.locus._adapter import LocusAdapter
@@ -62,7 +62,7 @@ class MemalchemyCheckpointer(LocusAdapter, BaseCheckpointer):
         ttl: Seconds | None = None,
     ) -> None:
         super().__init__(db, namespace=namespace)
-        self.native = Checkpointer(
+        self.native: Checkpointer[AgentState] = Checkpointer(
             self.db,
             namespace=self.namespace,
             state_type=AgentState,
@@ -267,12 +267,13 @@ def canonical(state: AgentState) -> dict[str, Any]:
     return mapping
 
 
-def _with_time_strings(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_time_strings(found: Sequence[CheckpointRecord]) -> list[dict[str, Any]]:
     """Add the times that locus' callers read; replacing a checkpoint renews both."""
+    told: list[dict[str, Any]] = []
     for one in found:
         saved = one["created_at"].isoformat()
-        one |= {"created_at": saved, "updated_at": saved}
-    return found
+        told.append({**one, "created_at": saved, "updated_at": saved})
+    return told
 
 
 def register(name: str = "memalchemy") -> None:

@@ -69,7 +69,7 @@ class MemalchemyStore(LocusAdapter, BaseStore):
         super().__init__(db, namespace=namespace)
         if isinstance(ttl, Mapping):
             ttl = {self._absolute(parent): lifetime for parent, lifetime in ttl.items()}
-        self.native = Store(
+        self.native: Store = Store(
             self.db,
             embedder=embedder,
             model=model,

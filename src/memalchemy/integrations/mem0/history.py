@@ -45,9 +45,9 @@ class MemalchemyHistory(SyncAdapter):
     ) -> None:
         super().__init__(db, namespace=namespace)
         given = self.namespace[1:]
-        self.changes = ThreadLog(self.db, namespace=(self.root, "history", *given))
+        self.changes: ThreadLog = ThreadLog(self.db, namespace=(self.root, "history", *given))
         """The history, a log for each memory, with asynchronous methods."""
-        self.messages = ThreadLog(self.db, namespace=(self.root, "messages", *given))
+        self.messages: ThreadLog = ThreadLog(self.db, namespace=(self.root, "messages", *given))
         """The messages, a log for each session, with asynchronous methods."""
         if keep_messages is not None and keep_messages < 1:
             raise ValueError("keep_messages is at least 1, or None")

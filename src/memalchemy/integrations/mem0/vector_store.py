@@ -70,7 +70,7 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
         super().__init__(db, namespace=("memories", *check_namespace(namespace)))
         self._parent = self.namespace
         self.create_col(collection_name)
-        self.store = Store(self.db)
+        self.store: Store = Store(self.db)
         """The memories as items, with asynchronous methods."""
 
     # --- Writing ----------------------------------------------------------------------------------
@@ -192,7 +192,9 @@ class MemalchemyVectorStore(SyncAdapter, VectorStoreBase):
         """
         if distance not in (None, "cosine"):
             raise ValueError(f"vectors are compared by cosine, not by {distance!r}")
-        self.namespace = check_namespace((*self._parent, check_name(name, "collection_name")))
+        self.namespace: tuple[str, ...] = check_namespace(
+            (*self._parent, check_name(name, "collection_name"))
+        )
         self.collection_name = name
 
     def list_cols(self) -> Names:

@@ -32,7 +32,7 @@ class MemalchemyRunStates(OpenAIAdapter):
 
     def __init__(self, db: AnyDatabase | None = None, *, ttl: Seconds | None = None) -> None:
         super().__init__(db)
-        self.checkpointer = Checkpointer(self.db, namespace=RUNS, ttl=ttl)
+        self.checkpointer: Checkpointer = Checkpointer(self.db, namespace=RUNS, ttl=ttl)
 
     async def save(
         self,

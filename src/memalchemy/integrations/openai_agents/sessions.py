@@ -62,7 +62,7 @@ class MemalchemySessions(OpenAIAdapter):
         ttl: Seconds | None = None,
     ) -> None:
         super().__init__(db)
-        self.store = Store(self.db)
+        self.store: Store = Store(self.db)
         self._index_text, self._ttl = index_text, ttl
         self._main = ThreadLog(self.db, namespace=branch_namespace(MAIN))
 

@@ -74,7 +74,7 @@ class MemalchemyMemoryStore(Adapter):
         index_text: bool = True,
     ) -> None:
         super().__init__(db, namespace=namespace)
-        self.store = Store(self.db, index_text=index_text, index_metadata=("operation_id",))
+        self.store: Store = Store(self.db, index_text=index_text, index_metadata=("operation_id",))
         """The store with the files, under their paths."""
         self._files = (*self.namespace, FILES)
         self._receipt_ttl = receipt_ttl

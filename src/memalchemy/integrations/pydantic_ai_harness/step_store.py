@@ -81,13 +81,15 @@ class MemalchemyStepStore(Adapter):
                 f"max_snapshots_per_run is a whole number from 1, not {max_snapshots_per_run!r}"
             )
         self._most = max_snapshots_per_run
-        self.log = ThreadLog(self.db, namespace=(*self.namespace, EVENTS), index_text=False)
+        self.log: ThreadLog = ThreadLog(
+            self.db, namespace=(*self.namespace, EVENTS), index_text=False
+        )
         """The logs of events; the thread is the run's id."""
-        self.checkpointer = Checkpointer(
+        self.checkpointer: Checkpointer = Checkpointer(
             self.db, namespace=(*self.namespace, SNAPSHOTS), index_text=index_text
         )
         """The snapshots; the thread is the run's id, the checkpoint's id the idempotency key."""
-        self.store = Store(
+        self.store: Store = Store(
             self.db,
             index_text=False,
             index_metadata=("conversation_id", "parent_run_id", "status"),

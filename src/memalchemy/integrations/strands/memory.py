@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from strands.memory.types import AddMessagesContext, MemoryEntry, MemoryStore, SearchOptions
 
-from memalchemy.contracts import NewItem
+from memalchemy.contracts import NewItem, SearchMode
 from memalchemy.integrations._base import AnyDatabase
 from memalchemy.integrations.strands._adapter import StrandsAdapter
 from memalchemy.keys import check_namespace
@@ -72,7 +72,7 @@ class MemalchemyMemoryStore(StrandsAdapter, MemoryStore):
         self.max_search_results = max_search_results
         self.writable = writable
         self.extraction = extraction
-        self.native = Store(
+        self.native: Store = Store(
             self.db,
             embedder=embedder,
             model=model,
@@ -94,7 +94,7 @@ class MemalchemyMemoryStore(StrandsAdapter, MemoryStore):
         limit = MAX_RESULTS if limit is None else limit
         if limit < 1:
             raise ValueError("max_search_results must be >= 1")
-        mode = "text" if self.native.embedder is None else "hybrid"
+        mode: SearchMode = "text" if self.native.embedder is None else "hybrid"
         search = partial(self.native.search, self.namespace, query, limit, mode=mode)
         return [
             MemoryEntry(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
@@ -59,7 +59,7 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
         # The last part keeps the agents of one repository out of the namespaces of others.
         super().__init__(db, namespace=(*check_namespace(namespace), "sessions"))
         self._index_text = index_text
-        self.sessions = self._states()
+        self.sessions: Checkpointer = self._states()
         """The states of sessions: a thread for each."""
 
     # --- Sessions ---------------------------------------------------------------------------------
@@ -247,19 +247,19 @@ class MemalchemySessionRepository(SyncAdapter, SessionRepository):
             if await self._replace(groups, session_id, state, known[0]):
                 return
 
-    create_session = blocking(acreate_session)
-    read_session = blocking(aread_session)
-    delete_session = blocking(adelete_session)
-    create_agent = blocking(acreate_agent)
-    read_agent = blocking(aread_agent)
-    update_agent = blocking(aupdate_agent)
-    create_message = blocking(acreate_message)
-    read_message = blocking(aread_message)
-    update_message = blocking(aupdate_message)
-    list_messages = blocking(alist_messages)
-    create_multi_agent = blocking(acreate_multi_agent)
-    read_multi_agent = blocking(aread_multi_agent)
-    update_multi_agent = blocking(aupdate_multi_agent)
+    create_session: Final = blocking(acreate_session)
+    read_session: Final = blocking(aread_session)
+    delete_session: Final = blocking(adelete_session)
+    create_agent: Final = blocking(acreate_agent)
+    read_agent: Final = blocking(aread_agent)
+    update_agent: Final = blocking(aupdate_agent)
+    create_message: Final = blocking(acreate_message)
+    read_message: Final = blocking(aread_message)
+    update_message: Final = blocking(aupdate_message)
+    list_messages: Final = blocking(alist_messages)
+    create_multi_agent: Final = blocking(acreate_multi_agent)
+    read_multi_agent: Final = blocking(aread_multi_agent)
+    update_multi_agent: Final = blocking(aupdate_multi_agent)
 
     def messages(self, agent_id: str) -> ThreadLog:
         """Return the log of an agent's messages: a thread for each session."""

@@ -73,9 +73,9 @@ class MemalchemyStorage(StrandsAdapter, Storage):
         super().__init__(db, namespace=(*check_namespace(namespace), "storage"))
         self.path: tuple[str, ...] = vars(self).pop("namespace")
         """The namespace below which all lies; `namespace` is a method of Strands' storages."""
-        self.store = Store(self.db, index_text=index_text)
+        self.store: Store = Store(self.db, index_text=index_text)
         """The values that are no snapshots."""
-        self.snapshots = Checkpointer(self.db, namespace=self.path, index_text=False)
+        self.snapshots: Checkpointer = Checkpointer(self.db, namespace=self.path, index_text=False)
         """The snapshots: a thread for each agent of each session."""
         self._search_limit = search_limit
         self._prefix = ""

@@ -113,8 +113,8 @@ class DatabaseCheck:
         progress: Callable[[int, int], None] | None,
     ) -> None:
         self.db = db
-        self.report = ReportBuilder()
-        self.text_indexes = TextIndexCheck(db)
+        self.report: ReportBuilder = ReportBuilder()
+        self.text_indexes: TextIndexCheck = TextIndexCheck(db)
         self._thread_id = thread_id
         self._all_tenants = all_tenants
         self._sample = sample

@@ -75,7 +75,7 @@ class TextIndexCheck:
 
     def __init__(self, db: Database) -> None:
         self.db = db
-        self.faults = {
+        self.faults: dict[str, IndexFaults] = {
             index: IndexFaults()
             for index in TEXT_INDEXES
             if db.dialect.text.unindexed_rows(index) is not None

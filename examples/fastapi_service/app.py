@@ -1,0 +1,123 @@
+"""A FastAPI service whose tickets and whose agent's memory are in one database and one transaction.
+
+export DATABASE_URL=sqlite+aiosqlite:///service.db       # or postgresql+asyncpg://…
+alembic upgrade heads
+uvicorn app:app
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+from uuid import uuid4
+
+from fastapi import Depends, FastAPI, HTTPException, Request
+from models import Ticket
+from pydantic import BaseModel
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.orm import joinedload
+
+from memalchemy import Checkpointer, Database
+from memalchemy.keys import log_key
+from memalchemy.schema import ThreadRow
+
+TENANT = "default"
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Open the engine, which the service and memalchemy share."""
+    engine = create_async_engine(os.environ["DATABASE_URL"])
+    app.state.sessions = async_sessionmaker(engine, expire_on_commit=False)
+    db = Database(engine)
+    await db.check()  # a schema that was not upgraded fails now, and not at the first request
+    app.state.checkpointer = Checkpointer(db)
+    yield
+    await engine.dispose()
+
+
+app = FastAPI(lifespan=lifespan)
+
+
+async def transaction(request: Request) -> AsyncIterator[AsyncSession]:
+    """Open a session whose transaction is the request's."""
+    async with request.app.state.sessions() as session, session.begin():
+        yield session
+
+
+def checkpointer(request: Request) -> Checkpointer:
+    return request.app.state.checkpointer
+
+
+Session = Annotated[AsyncSession, Depends(transaction)]
+Threads = Annotated[Checkpointer, Depends(checkpointer)]
+
+
+class NewTicket(BaseModel):
+    customer: str
+    subject: str
+
+
+class Question(BaseModel):
+    text: str
+
+
+@app.post("/tickets", status_code=201)
+async def open_ticket(new: NewTicket, session: Session, threads: Threads) -> dict[str, Any]:
+    """Store a ticket and the first state of its thread: both, or neither."""
+    thread_id = f"ticket-{uuid4()}"
+    state = {"messages": [{"role": "user", "content": new.subject}]}
+    await threads.save(state, thread_id, connection=session)
+    ticket = Ticket(log_id=log_key(TENANT, thread_id, "/"), **new.model_dump())
+    session.add(ticket)
+    await session.flush()
+    if "refuse" in new.subject:
+        raise HTTPException(
+            422, "This subject is refused: neither the ticket nor the thread remains."
+        )
+    return {"id": ticket.id, "thread_id": thread_id}
+
+
+@app.post("/tickets/{ticket_id}/messages")
+async def ask(
+    ticket_id: int, question: Question, session: Session, threads: Threads
+) -> dict[str, Any]:
+    """Let the agent answer, and save its state in the request's transaction."""
+    ticket = await session.get(Ticket, ticket_id, options=[joinedload(Ticket.thread)])
+    if ticket is None:
+        raise HTTPException(404, f"There is no ticket {ticket_id}.")
+    thread_id = ticket.thread.thread_id
+    state = await threads.load(thread_id, connection=session)
+    assert state is not None
+    state["messages"].append({"role": "user", "content": question.text})
+    answer = f"You have asked {sum(m['role'] == 'user' for m in state['messages'])} times."
+    state["messages"].append({"role": "assistant", "content": answer})
+    step = await threads.save(state, thread_id, connection=session)
+    return {"answer": answer, "step": step}
+
+
+@app.get("/tickets")
+async def list_tickets(session: Session) -> list[dict[str, Any]]:
+    """List tickets with the time of their thread's last step, in one query over both schemas."""
+    joined = (
+        select(Ticket.id, Ticket.subject, ThreadRow.updated_at)
+        .join(Ticket.thread)
+        .order_by(Ticket.id)
+    )
+    found = await session.execute(joined)
+    return [
+        {"id": number, "subject": subject, "last_step_at": updated_at}
+        for number, subject, updated_at in found
+    ]
+
+
+@app.get("/search")
+async def search(words: str, threads: Threads) -> list[dict[str, Any]]:
+    """Find steps by words, best first."""
+    return [
+        {"thread_id": hit["thread_id"], "text": hit["snippet"]}
+        for hit in await threads.search(words)
+    ]

@@ -1,0 +1,61 @@
+"""The command inspect."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from memalchemy.cli.command import command
+from memalchemy.cli.context import Context
+from memalchemy.cli.usage import UsageError, usage_errors
+
+
+@command("inspect", example="memalchemy inspect sqlite:///agent.db")
+async def inspect(
+    ctx: Context,
+    url: Annotated[
+        str | None,
+        typer.Argument(metavar="URL", help="Database to look at. [default: that of --db]"),
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 is any free one.")
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the address, and open no browser.")
+    ] = False,
+) -> None:
+    """Show the database in the browser.
+
+    Shows threads, steps, states, items and memories until Ctrl-C or SIGTERM, and writes nothing.
+    The printed address holds a token: whoever has it reads everything of the tenant, until the
+    command ends. Needs the extra `server`.
+    """
+    from memalchemy.http import serve_inspector
+
+    if url is not None:
+        if ctx.options.db is not None:
+            raise UsageError("give the database once: as URL, or with --db")
+        ctx = ctx.with_options(db=url)
+
+    def started(address: str) -> None:
+        if ctx.as_data:
+            ctx.terminal.print_data({"url": address})
+        else:
+            ctx.terminal.print(f"looking at {ctx.display_url}; Ctrl-C ends it")
+            ctx.terminal.print(address)
+        sys.stdout.flush()
+        if not no_browser:
+            # A browser of the terminal would hold up the server.
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+    async with ctx.database(read_only=True) as db:
+        try:
+            with usage_errors():
+                await serve_inspector(db, host=host, port=port, started=started)
+        except OSError as error:
+            raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}") from error

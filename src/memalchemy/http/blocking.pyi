@@ -1,0 +1,272 @@
+"""Generated: MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Self, overload
+
+from memalchemy.contracts import (
+    CheckpointerCapabilities,
+    CheckpointHit,
+    CheckpointInfo,
+    CheckpointMatch,
+    CheckpointRecord,
+    CheckpointWithData,
+    Diff,
+    Seconds,
+    State,
+    StorageStats,
+    Unset,
+)
+from memalchemy.http.client._transport import Transport
+from memalchemy.sync import LazyIterator
+
+__all__ = [
+    "HTTPCheckpointer",
+]
+
+class HTTPCheckpointer(Generic[State]):
+    """Save an agent's states on a server, and load any of them.
+
+    An outage, a timeout, half an answer and an answer that makes no sense are exceptions: ``None``
+    and ``[]`` mean that the server said so. Reads are repeated for as long as *timeout* lasts.
+    Writes are sent once, and `DatabaseUnreachable.maybe_applied` says whether one may have
+    happened. Errors are those of `memalchemy.Checkpointer`.
+
+    Args:
+        base_url: the address of ``memalchemy serve``, or of any server with the documented
+            endpoints.
+        headers: sent with every request.
+        auth: user and password, for a server that asks for them.
+        timeout: seconds that a call may take as a whole, repetitions included.
+        token: a bearer token.
+        state_type: the type that `load` builds: a pydantic model, a dataclass, or a class with
+            ``from_checkpoint``. Without it, `load` returns the stored mapping.
+
+    Construction does no I/O; one object serves several loops and survives a fork.
+    """
+
+    deletes_single_checkpoints: bool
+    @overload
+    def __init__(
+        self: HTTPCheckpointer[dict[str, Any]],
+        base_url: str,
+        headers: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+        timeout: float = 30.0,
+        *,
+        token: str | None = None,
+        state_type: None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        base_url: str,
+        headers: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+        timeout: float = 30.0,
+        *,
+        token: str | None = None,
+        state_type: type[State] | Callable[[dict[str, Any]], State],
+    ) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+    @property
+    def base_url(self) -> str:
+        """The server's address, without a password."""
+
+    @property
+    def capabilities(self) -> CheckpointerCapabilities:
+        """The capabilities of the server, as far as they are known.
+
+        The server is asked by `connect`, by ``with``, and by the first call that has to know.
+        """
+
+    def close(self) -> None:
+        """Let running calls end, finish queued writes, close every connection and the thread.
+
+        A later use opens anew.
+        """
+
+    def connect(self) -> CheckpointerCapabilities:
+        """Ask the server for its capabilities, and return them.
+
+        Raises:
+            DatabaseUnreachable, AuthenticationFailed: the server did not answer, or refused.
+        """
+
+    def copy_thread(self, source_thread_id: str, dest_thread_id: str) -> bool:
+        """Copy a thread with all its logs; checkpoint ids and order stay. ``False`` if it is empty.
+
+        Raises:
+            Conflict: the target holds something already; nothing was changed.
+        """
+
+    def delete(self, thread_id: str, checkpoint_id: str | None = None) -> bool:
+        """Delete a checkpoint, or the whole thread without an id; ``False`` if it was not there."""
+
+    def diff(self, thread_id: str, a: str, b: str) -> Diff:
+        """Compare two checkpoints: what changed from *a* to *b*, by JSON pointer.
+
+        Raises:
+            NotFound: one of them is not there.
+        """
+
+    def exists(self, thread_id: str, checkpoint_id: str | None = None) -> bool:
+        """Return whether the checkpoint is there; without an id, whether the thread has any."""
+
+    def forget(
+        self,
+        *,
+        thread_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Erase a thread, or every thread and item with *metadata*; return how much went."""
+
+    def fork(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        *,
+        new_thread_id: str | None = None,
+    ) -> str:
+        """Copy a thread up to a checkpoint (the newest without an id) into a new thread.
+
+        Returns the id of the new thread.
+
+        Raises:
+            NotFound: the checkpoint is not there.
+            Conflict: the new thread holds something already.
+        """
+
+    def get_metadata(
+        self,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+    ) -> CheckpointRecord | None:
+        """Describe a checkpoint without its state, the newest without an id.
+
+        ``None`` if it is not there.
+        """
+
+    def get_storage_stats(self, thread_id: str) -> StorageStats:
+        """Measure what a thread takes, as `memalchemy.Checkpointer.get_storage_stats`."""
+
+    def health_check(self) -> bool:
+        """Return whether the server answers and is ready. Errors are ``False``."""
+
+    def history(
+        self,
+        thread_id: str,
+        *,
+        limit: int | None = None,
+        before: str | None = None,
+    ) -> LazyIterator[CheckpointInfo]:
+        """Yield the thread's checkpoints, newest first; if given, those older than *before*.
+
+        They are read in pages of 500. A checkpoint that is deleted meanwhile may be missing.
+
+        Raises:
+            NotFound: *before* is not there.
+        """
+
+    @property
+    def identity(self) -> Transport:
+        """The holder of the connections, which can be closed when this object is gone."""
+
+    def list_checkpoints(self, thread_id: str, limit: int = 10) -> list[str]:
+        """Return the ids of the thread's checkpoints, newest first, at most *limit*."""
+
+    def list_threads(self, limit: int = 100, pattern: str = "*", *, offset: int = 0) -> list[str]:
+        """Return the ids of threads with a checkpoint, most recently saved first.
+
+        *pattern* is a glob over the whole id; the first *offset* of them are left out.
+        """
+
+    def list_with_metadata(self, limit: int = 100) -> list[CheckpointRecord]:
+        """Describe the newest checkpoints over all threads as `get_metadata` does, newest first."""
+
+    def load(self, thread_id: str, checkpoint_id: str | None = None) -> State | None:
+        """Return the state of a checkpoint, the newest without an id; ``None`` if it is not there.
+
+        Raises:
+            Corrupt: the state that the server has cannot be read.
+        """
+
+    def prune(
+        self,
+        thread_id: str | None = None,
+        *,
+        keep_last: int | None = None,
+        keep_every: int | None = None,
+        older_than: Seconds | None = None,
+        all_namespaces: bool = False,
+        dry_run: bool = False,
+    ) -> int:
+        """Delete checkpoints that every given rule lets go (see `Retention`); return how many."""
+
+    def query_by_metadata(
+        self,
+        key: str,
+        value: Any,
+        limit: int = 100,
+        *,
+        data: bool = False,
+    ) -> list[CheckpointMatch]:
+        """Find checkpoints whose metadata has *value* under *key*, newest first.
+
+        Each is described as by `get_metadata`; with *data*, its state is under ``data``.
+        """
+
+    def rewrite(self, thread_id: str) -> int:
+        """Encode a thread anew, so that nothing of deleted states is left in it."""
+
+    def save(
+        self,
+        state: Any,
+        thread_id: str,
+        checkpoint_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        parent_id: str | None = None,
+        expected_parent: str | Unset | None = ...,
+        ttl: Seconds | None = None,
+    ) -> str:
+        """Save *state* as the newest checkpoint of the thread; return its id.
+
+        It works as `memalchemy.Checkpointer.save`. A server of somebody else's takes no
+        *parent_id*, *expected_parent* and *ttl*.
+
+        Raises:
+            CapabilityMissing: the server does not take one of them; nothing was sent.
+        """
+
+    def search(self, query: str, limit: int = 10, *, data: bool = False) -> list[CheckpointHit]:
+        """Find checkpoints whose step added words of *query*, best first.
+
+        Each has a score and a snippet; with *data*, its state too, under ``data``.
+        """
+
+    def search_data(
+        self,
+        path: str,
+        value: Any,
+        limit: int = 100,
+        *,
+        among: int | None = 1000,
+    ) -> list[CheckpointWithData]:
+        """Find threads whose newest state has *value* under *path*, most recently saved first.
+
+        As `memalchemy.Checkpointer.search_data`: it looks at the *among* threads saved last, and
+        each that is found has its state under ``data``.
+        """
+
+    def vacuum(
+        self,
+        older_than_days: float | None = 30,
+        *,
+        all_namespaces: bool = False,
+        dry_run: bool = False,
+    ) -> int:
+        """Remove expired threads, and those that were not saved for *older_than_days*.
+
+        With ``None`` only expired ones. Returns how many checkpoints went.
+        """

@@ -1,0 +1,237 @@
+"""Routes of the inspector, which only read, and the headers that keep its page safe."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memalchemy._cache import BoundedCache
+from memalchemy.database import Database
+from memalchemy.errors import Corrupt, InvalidArgument, KeyMissing, MemalchemyError, NotEncrypted
+from memalchemy.http import wire
+from memalchemy.http._offload import offload
+from memalchemy.http.inspector._static import StaticFiles
+from memalchemy.http.server._middleware import tenant_of
+from memalchemy.http.server._problems import Problem
+from memalchemy.http.server._resource import Resource
+from memalchemy.inspection import Inspector
+
+TENANTS = 32
+"""Tenants of which an `Inspector` is kept."""
+CACHE_BYTES = 16 * 1024 * 1024
+"""Bytes of states that the inspector of one tenant keeps."""
+MAX_LIMIT = 500
+MAX_FIELDS = 300
+"""Parameters of a request, at most. Each part of a namespace is one."""
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+Call = Callable[..., Awaitable[dict[str, Any]]]
+
+
+class SecurityHeadersMiddleware:
+    """Add the headers of the inspector's page to every answer below *prefix*, errors included."""
+
+    def __init__(self, app: ASGIApp, prefix: str = "") -> None:
+        self._app = app
+        self._prefix = prefix
+        self._headers = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_below = scope["type"] == "http" and scope["path"].startswith(self._prefix)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *self._headers]}
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers if is_below else send)
+
+
+@dataclass(frozen=True)
+class _Endpoint:
+    """One method of `Inspector` as a route.
+
+    ``parameters`` maps the names in a query to the method's arguments and what parses them.
+    """
+
+    call: Callable[[Inspector], Call]
+    parameters: Mapping[str, tuple[str, Callable[[str], Any]]]
+    required: frozenset[str] = frozenset()
+    namespace: bool = False
+
+
+def _text(value: str) -> str:
+    return value
+
+
+def _limit(value: str) -> int:
+    return min(max(_whole(value), 1), MAX_LIMIT)
+
+
+def _whole(value: str) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) <= 18):
+        raise InvalidArgument("a number is written in digits")
+    return int(value)
+
+
+def _flag(value: str) -> bool:
+    return value not in ("", "0", "false")
+
+
+def _names(**parsers: Callable[[str], Any]) -> dict[str, tuple[str, Callable[[str], Any]]]:
+    renamed = {"thread": "thread_id", "q": "query"}
+    return {name: (renamed.get(name, name), parse) for name, parse in parsers.items()}
+
+
+def _of_thread(name: str, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
+    parameters = _names(thread=_text, **parsers)
+    needed = frozenset({"thread", *required})
+    return _Endpoint(lambda one: getattr(one, name), parameters, needed, namespace=True)
+
+
+def _of_store(name: str, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
+    needed = frozenset(required)
+    return _Endpoint(lambda one: getattr(one, name), _names(**parsers), needed, namespace=True)
+
+
+def _of_database(name: str, *required: str, **parsers: Callable[[str], Any]) -> _Endpoint:
+    needed = frozenset(required)
+    return _Endpoint(lambda one: getattr(one, name), _names(**parsers), needed)
+
+
+ENDPOINTS: dict[str, _Endpoint] = {
+    "overview": _of_database("overview"),
+    "space": _of_database("space"),
+    "changes": _of_database("changes", since=_text),
+    "threads": _of_database("threads", q=_text, framework=_text, cursor=_text, limit=_limit),
+    "thread": _of_thread("thread"),
+    "transcript": _of_thread("transcript", at=_text, before=_whole, limit=_limit),
+    "text": _of_thread("text", "index", index=_whole, at=_text),
+    "timeline": _of_thread("timeline", cursor=_text, limit=_limit),
+    "entries": _of_thread("entries", before=_whole, limit=_limit),
+    "entry": _of_thread("entry", "position", position=_whole, path=_text, offset=_whole),
+    "state": _of_thread("state", at=_text, path=_text, offset=_whole),
+    "diff": _of_thread("diff", "a", "b", a=_text, b=_text),
+    "writes": _of_thread("writes", at=_text),
+    "namespaces": _of_store("namespaces", cursor=_text, limit=_limit),
+    "items": _of_store("items", q=_text, below=_flag, cursor=_text, limit=_limit),
+    "item": _of_store("item", "key", key=_text, path=_text, offset=_whole),
+    "neighbours": _of_store("neighbours", "key", key=_text, limit=_limit),
+    "memories": _of_database(
+        "memories", "kind", kind=_text, user=_text, cursor=_text, limit=_limit
+    ),
+    "search": _of_database("search", "q", q=_text, limit=_limit),
+}
+"""The routes below ``api/``, by their names."""
+
+
+def inspector_routes(
+    db: Database,
+    *,
+    prefix: str,
+    shell: Sequence[Middleware],
+    for_tenants: Sequence[Middleware],
+) -> list[Route]:
+    """Return the routes of the inspector below *prefix*.
+
+    Args:
+        shell: the middleware in front of the page's files, which show nothing of any tenant.
+        for_tenants: the middleware in front of what is read from the database.
+    """
+    inspectors: BoundedCache[str, Inspector] = BoundedCache(TENANTS)
+
+    def inspector_of(scope: Scope) -> Inspector:
+        name = tenant_of(scope) or db.tenant
+        of_tenant = db if name == db.tenant else db.for_tenant(name)
+        return inspectors.get_or_put(name, lambda: Inspector(of_tenant, cache_bytes=CACHE_BYTES))
+
+    def api(name: str, endpoint: _Endpoint) -> Route:
+        async def respond(request: Request) -> Response:
+            arguments = _arguments(endpoint, request)
+            tree = await _answer(endpoint.call(inspector_of(request.scope)), arguments)
+            document = await offload(tree, lambda: wire.dumps(tree))
+            return Response(document, headers={"Cache-Control": "no-store"}, media_type=wire.JSON)
+
+        path = f"{prefix}/api/{name}"
+        resource = Resource(path, {"GET": respond})
+        return Route(path, resource, methods=["GET"], middleware=for_tenants)
+
+    async def unknown(request: Request) -> Response:
+        raise Problem(404, "the inspector has no such endpoint")
+
+    async def redirect(request: Request) -> Response:
+        return RedirectResponse(f"{prefix.rpartition('/')[2]}/", 308)
+
+    files = Resource(f"{prefix}/", {"GET": StaticFiles()})
+    nothing = Resource(f"{prefix}/api/", {"GET": unknown})
+    routes = [api(name, endpoint) for name, endpoint in ENDPOINTS.items()]
+    routes += [
+        Route(f"{prefix}/api/{{name:path}}", nothing, methods=["GET"], middleware=for_tenants),
+        Route(f"{prefix}/{{file:path}}", files, methods=["GET"], middleware=shell),
+    ]
+    if prefix:
+        resource = Resource(prefix, {"GET": redirect})
+        routes.append(Route(prefix, resource, methods=["GET"], middleware=shell))
+    return routes
+
+
+async def _answer(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Call a method of the inspector; whoever looks at data is told what is wrong with it."""
+    try:
+        return await call(**arguments)
+    except (KeyMissing, NotEncrypted) as error:
+        raise _problem(422, error) from error
+    except Corrupt as error:
+        raise _problem(500, error) from error
+
+
+def _problem(status: int, error: MemalchemyError) -> Problem:
+    return Problem(status, str(error), code=error.code, error=type(error).__name__)
+
+
+def _arguments(endpoint: _Endpoint, request: Request) -> dict[str, Any]:
+    # Starlette's query_params replaces what is not UTF-8, such as the lone surrogates of an id.
+    text = request.scope["query_string"].decode("latin-1")
+    try:
+        pairs = parse_qsl(
+            text, keep_blank_values=True, errors="surrogatepass", max_num_fields=MAX_FIELDS
+        )
+    except ValueError:
+        raise Problem(400, "the query is percent-encoded UTF-8") from None
+    arguments: dict[str, Any] = {}
+    namespace: list[str] = []
+    given: set[str] = set()
+    for name, value in pairs:
+        if name == "ns" and endpoint.namespace:
+            namespace.append(value)
+            continue
+        if name not in endpoint.parameters or name in given:
+            raise InvalidArgument(f"the parameter {name!r} is unknown here, or is given twice")
+        given.add(name)
+        argument, parse = endpoint.parameters[name]
+        arguments[argument] = parse(value)
+    if missing := endpoint.required - given:
+        raise InvalidArgument(f"the parameter {min(missing)!r} is missing")
+    if endpoint.namespace:
+        arguments["namespace"] = tuple(namespace)
+    return arguments

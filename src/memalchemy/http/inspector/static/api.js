@@ -1,0 +1,72 @@
+// Reading from the server that served this page, and from no other.
+
+const KEY = "memalchemy.token";
+let memory = null;
+
+export function token() {
+  try {
+    return sessionStorage.getItem(KEY) ?? memory;
+  } catch {
+    return memory;
+  }
+}
+
+/** Keep the token for this tab, and nowhere else. */
+export function keepToken(value) {
+  memory = value;
+  try {
+    if (value === null) sessionStorage.removeItem(KEY);
+    else sessionStorage.setItem(KEY, value);
+  } catch {
+    // Storage is blocked: the token lives as long as the page.
+  }
+}
+
+/** A problem that the server, or the way to it, reported. */
+export class Problem extends Error {
+  constructor({ title, detail, code, status }) {
+    super(detail || title || "The request failed");
+    this.title = title || "The request failed";
+    this.detail = detail || "";
+    this.code = code || "";
+    this.status = status ?? 0;
+  }
+}
+
+const onRefusal = new Set();
+/** Call `listener` when the server asks for a token. */
+export const whenRefused = (listener) => onRefusal.add(listener);
+
+/**
+ * GET `api/<name>` with parameters; lists are repeated parameters, null and "" are left out.
+ *
+ * Raises `Problem`, and the abort's own error if `signal` aborts.
+ */
+export async function get(name, parameters = {}, signal = null) {
+  const url = new URL(`api/${name}`, document.baseURI);
+  url.hash = "";
+  for (const [key, value] of Object.entries(parameters)) {
+    if (Array.isArray(value)) value.forEach((one) => url.searchParams.append(key, one));
+    else if (value !== null && value !== undefined && value !== "") url.searchParams.set(key, value);
+  }
+  const headers = { Accept: "application/json" };
+  if (token()) headers.Authorization = `Bearer ${token()}`;
+  let response;
+  try {
+    response = await fetch(url, { headers, signal, cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem({
+      title: "The server does not answer",
+      detail: "Look whether “memalchemy inspect” or “memalchemy serve” is still running, then try again.",
+      code: "offline",
+    });
+  }
+  if (response.status === 401) onRefusal.forEach((listener) => listener());
+  const body = await response.json().catch(() => null);
+  if (!response.ok) {
+    throw new Problem({ title: `The server answered ${response.status}`, ...(body ?? {}), status: response.status });
+  }
+  if (body === null) throw new Problem({ title: "The server's answer is not JSON", status: response.status });
+  return body;
+}

@@ -1,0 +1,72 @@
+// Where the bytes are.
+
+import { get } from "../api.js";
+import { h, s, put, visible } from "../dom.js";
+import { bytes, plural, ratio } from "../format.js";
+import { during, empty, framework, hue, ownName } from "../parts.js";
+import { threadRow } from "./threads.js";
+
+export function storage({ root, signal, title }) {
+  title("Storage");
+  const place = h("div");
+  put(root, h("div.view-head", {}, h("div.titles", {}, h("h1", {}, "Storage"))), place);
+  const draw = (quiet) => during(place, signal, async () => {
+    const got = await get("space", {}, signal);
+    if (!got.file_bytes && !got.stored_bytes) return empty("storage", "Nothing is stored yet", "Sizes appear here with the first step, entry or item.");
+    const saved = ratio(got.raw_bytes, got.stored_bytes);
+    if (got.measuring && !got.kinds.length) setTimeout(() => !signal.aborted && draw(true), 3000);
+    return [
+      h("div.tiles", {},
+        tile("Database", bytes(got.file_bytes), got.estimated ? "of a sample of threads" : "all tables and indexes"),
+        tile("Stored", bytes(got.stored_bytes), "states, entries and items"),
+        tile("As whole states", bytes(got.raw_bytes), saved ? `stored ${saved} smaller` : "before they were encoded"),
+        tile("Free", bytes(got.free_bytes), "within the database's files")),
+      !got.kinds.length ? h("p.muted", { role: "status" }, "The rest is being measured. It appears here by itself.") : h("section.card", { "aria-labelledby": "kinds-title" }, h("div.card-head", {}, h("h2", { id: "kinds-title" }, "By kind"), h("span.spacer"), h("span.muted", {}, bytes(sum(got.kinds)))), stacked(got.kinds)),
+      h("div.halves", {},
+        h("section.card", { "aria-labelledby": "fw-title" }, h("div.card-head", {}, h("h2", { id: "fw-title" }, "By framework"), h("span.spacer"),
+          h("span.legend", {}, h("i.swatch.raw"), "whole states", h("i.swatch.stored"), "stored")), frameworks(got.frameworks)),
+        h("section.card", { "aria-labelledby": "tables-title" }, h("div.card-head", {}, h("h2", { id: "tables-title" }, "By table")), bars(got.tables, "Bytes by table"))),
+      h("section", { "aria-labelledby": "largest-title" }, h("h2.section-title", { id: "largest-title" }, "Largest threads"),
+        got.largest.length ? h("div.table.thread-table", {}, h("ul.list", { "aria-labelledby": "largest-title" }, got.largest.map(threadRow))) : h("p.muted", {}, "No threads yet.")),
+    ];
+  }, { rows: 8, quiet });
+  draw(false);
+}
+
+const sum = (rows) => rows.reduce((total, row) => total + row.bytes, 0);
+const tile = (term, value, note) => h("div.tile", {}, h("span.tile-term", {}, term), h("span.tile-value", {}, value), h("span.tile-note", {}, note));
+const part = (value, most) => `${most ? Math.max(0.4, (value / most) * 100) : 0}%`;
+
+/** One bar of parts, with a legend that has the numbers. */
+function stacked(rows) {
+  const total = sum(rows);
+  const shown = rows.filter((row) => row.bytes > 0).sort((a, b) => b.bytes - a.bytes);
+  let at = 0;
+  const label = shown.map((row) => `${row.name} ${bytes(row.bytes)}`).join(", ");
+  return h("div.chart", {},
+    s("svg.stacked", { role: "img", "aria-label": `Bytes by kind: ${label}`, width: "100%", height: 28 }, shown.map((row, n) => {
+      const from = at;
+      at += (row.bytes / total) * 100;
+      return s(`rect.bar.hue-fill-${n % 8}`, { x: `${from}%`, y: 0, width: `${Math.max(0.3, at - from)}%`, height: 28 }, s("title", {}, `${row.name}: ${bytes(row.bytes)}`));
+    })),
+    h("ul.chart-legend", {}, shown.map((row, n) => h("li", {}, h(`i.swatch.hue-${n % 8}`), h("span", {}, visible(row.name)), h("b", {}, bytes(row.bytes)),
+      h("span.muted", {}, `${((row.bytes / total) * 100).toFixed(row.bytes / total < 0.1 ? 1 : 0)}%`)))));
+}
+
+function frameworks(rows) {
+  const most = Math.max(1, ...rows.map((row) => Math.max(row.raw_bytes, row.stored_bytes)));
+  return h("ul.bars", {}, [...rows].sort((a, b) => b.raw_bytes - a.raw_bytes).map((row) => h("li.bar-row", {},
+    h("span.bar-name", {}, framework(row.name)),
+    h("span.bar-numbers", {}, h("b", {}, bytes(row.stored_bytes)), h("span.muted", {}, ` of ${bytes(row.raw_bytes)}, ${plural(row.threads, "thread")}`)),
+    s("svg.bar-svg", { role: "img", width: "100%", height: 14, "aria-label": `${ownName(row.name)}: ${bytes(row.stored_bytes)} stored of ${bytes(row.raw_bytes)}` },
+      s("rect.bar.track", { x: 0, y: 0, width: part(row.raw_bytes, most), height: 14, rx: 3 }),
+      s(`rect.bar.hue-fill-${hue(row.name)}`, { x: 0, y: 0, width: part(row.stored_bytes, most), height: 14, rx: 3 })))));
+}
+
+function bars(rows, label) {
+  const sorted = [...rows].sort((a, b) => b.bytes - a.bytes).slice(0, 14);
+  const most = Math.max(1, ...sorted.map((row) => row.bytes));
+  return h("ul.bars", { "aria-label": label }, sorted.map((row) => h("li.bar-row", {},
+    h("span.bar-name.mono", {}, visible(row.name)), h("span.bar-numbers", {}, h("b", {}, bytes(row.bytes))),
+    s("svg.bar-svg", { role: "img", width: "100%", height: 8, "aria-label": `${row.name}: ${bytes(row.bytes)}` }, s("rect.bar.accent", { x: 0, y: 0, width: part(row.bytes, most), height: 8, rx: 3 })))));
+}

@@ -1,0 +1,5 @@
+"""Reads what a database holds, as pages of plain JSON for people to look at."""
+
+from memalchemy.inspection.inspector import Inspector
+
+__all__ = ["Inspector"]

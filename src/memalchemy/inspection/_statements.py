@@ -1,0 +1,253 @@
+"""Statements of the inspector: each reads a bounded number of rows, or of entries of an index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    Executable,
+    Integer,
+    String,
+    and_,
+    bindparam,
+    case,
+    distinct,
+    func,
+    literal_column,
+    select,
+)
+
+from memalchemy.dialects import Dialect, in_namespace
+from memalchemy.log.entries import is_not_empty
+from memalchemy.log.listing import newest_first
+from memalchemy.log.pending_writes import is_write
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, live, of_log, same_log
+from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, live_item, of_item
+from memalchemy.search.scope import same_item as of_same_item
+from memalchemy.statements import column_bind, statement
+from memalchemy.store.read import is_after
+
+HEAD = (
+    *("log_id", "thread_id", "namespace", "head_id", "created_at", "updated_at"),
+    *("forked_from", "meta"),
+)
+"""Columns of `memalchemy.log.listing.list_logs`."""
+
+SCOPES = ("tenant", "below", "namespace")
+
+
+def _in_scope(scope: str) -> Any:
+    """Return the condition on logs of a scope, for which no index on namespaces is used.
+
+    Without statistics SQLite would look up, and sort, all logs of a framework.
+    """
+    tenant = THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
+    if scope == "tenant":
+        return tenant
+    path = THREADS.c.namespace
+    hidden = path.concat(literal_column("''"))
+    low, beyond = (bindparam(name, type_=path.type) for name in ("k_namespace", "k_beyond"))
+    if scope == "namespace":
+        return and_(tenant, hidden == low)
+    return and_(tenant, hidden >= low, hidden < beyond)
+
+
+def _like() -> Any:
+    """Return the condition that an id contains what ``p_like`` says, whatever its case in ASCII."""
+    pattern = bindparam("p_like", type_=String(1024))
+    return func.lower(THREADS.c.thread_id, type_=String()).like(pattern, escape="\\")
+
+
+@statement(scope=SCOPES)
+def match_ids(dialect: Dialect, scope: str) -> Executable:
+    """Select the names of logs whose thread's id matches ``p_like``, in the order of an index.
+
+    Deleted and empty logs are among them: the index alone is read.
+    """
+    names = (THREADS.c.thread_id, THREADS.c.namespace)
+    return select(*names).where(_in_scope(scope), _like()).limit(bindparam("p_limit"))
+
+
+@statement()
+def read_heads(dialect: Dialect) -> Executable:
+    """Select the live logs that ``p_logs`` lists and that hold something."""
+    named = dialect.statements.rows_from_list("p_logs", ("log_id",))
+    return (
+        select(*(THREADS.c[name] for name in HEAD))
+        .join(named, THREADS.c.log_id == named.c.log_id)
+        .where(live(), is_not_empty())
+    )
+
+
+@statement(scope=SCOPES, like=(False, True), after=(False, True))
+def list_recent(dialect: Dialect, scope: str, like: bool, after: bool) -> Executable:
+    """Select a page of logs, most recently written first, by the index of all logs' times.
+
+    With *like* those whose thread's id matches ``p_like``.
+    """
+    columns = (THREADS.c[name] for name in HEAD)
+    query = select(*columns).where(_in_scope(scope), live(), is_not_empty())
+    if like:
+        query = query.where(_like())
+    return newest_first(query, dialect, NAMES[1:], after)  # type: ignore[no-any-return]
+
+
+@statement()
+def next_namespace(dialect: Dialect) -> Executable:
+    """Select the first namespace from ``p_low`` on in which the tenant has a log."""
+    path = THREADS.c.namespace
+    tenant = THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
+    low = path >= bindparam("p_low", type_=path.type)
+    return select(func.min(path).label("place")).where(tenant, low)
+
+
+@statement(scope=("below", "namespace"), exact=(False, True))
+def count_logs(dialect: Dialect, scope: str, exact: bool) -> Executable:
+    """Count the logs of a namespace, up to ``p_limit``.
+
+    Unless *exact*, deleted and empty ones count too: an index alone is read.
+    """
+    some: Any = select(literal_column("1").label("one")).where(
+        in_namespace(THREADS, below=scope == "below")
+    )
+    if exact:
+        some = some.where(live(), is_not_empty())
+    counted = some.limit(bindparam("p_limit")).subquery("some_logs")
+    return select(func.count().label("logs")).select_from(counted)
+
+
+@statement(sampled=(False, True))
+def sum_logs(dialect: Dialect, sampled: bool) -> Executable:
+    """Sum the checkpoints of a tenant's logs, by namespace.
+
+    Keys are hashes, so the ``p_limit`` logs with the lowest, of all tenants, are a random sample.
+    """
+    names = ("log_id", "tenant", "namespace", "deleted_at", "expires_at")
+    logs: Any = THREADS
+    if sampled:
+        first = (
+            select(*(THREADS.c[name] for name in names))
+            .order_by(THREADS.c.log_id)
+            .limit(bindparam("p_limit"))
+        )
+        logs = dialect.statements.materialized(first, "first")
+    tenant = logs.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
+    return (
+        select(
+            logs.c.namespace,
+            func.count(distinct(logs.c.log_id)).label("logs"),
+            func.count(CHECKPOINTS.c.seq).label("checkpoints"),
+            func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0).label("raw_size"),
+            func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0).label("stored_size"),
+        )
+        .select_from(logs.outerjoin(CHECKPOINTS, same_log(CHECKPOINTS, logs)))
+        .where(tenant, live(logs))
+        .group_by(logs.c.namespace)
+    )
+
+
+@statement()
+def changed_logs(dialect: Dialect) -> Executable:
+    """Select the logs written in the second ``p_active_at`` or later, deleted ones too."""
+    names = ("log_id", "thread_id", "namespace", "updated_at", "version", "next_seq")
+    tenant = THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
+    active = THREADS.c.active_at
+    return (
+        select(*(THREADS.c[name] for name in names))
+        .where(tenant, active >= column_bind(active, "p"))
+        .order_by(active.desc())
+        .limit(bindparam("p_limit"))
+    )
+
+
+@statement()
+def find_checkpoints(dialect: Dialect) -> Executable:
+    """Select the ids and positions of those checkpoints of a log that ``p_keys`` lists."""
+    named = dialect.statements.rows_from_list("p_keys", ("checkpoint_id",))
+    ids: Any = select(named.c.checkpoint_id)
+    return select(CHECKPOINTS.c.checkpoint_id, CHECKPOINTS.c.seq).where(
+        of_log(CHECKPOINTS), CHECKPOINTS.c.checkpoint_id.in_(ids)
+    )
+
+
+@statement()
+def read_small_writes(dialect: Dialect) -> Executable:
+    """Select the writes of some checkpoints, with a payload of ``p_most`` bytes at most.
+
+    The payload of a larger one is NULL. See `bind_write_keys`.
+    """
+    named = dialect.statements.rows_from_list("p_keys", ("label", "low", "high"))
+    size = dialect.statements.byte_length(DELTAS.c.payload)
+    small = case((size <= bindparam("p_most", type_=Integer), DELTAS.c.payload))
+    here = and_(
+        DELTAS.c.entry_key >= named.c.low,
+        DELTAS.c.entry_key < named.c.high,
+        DELTAS.c.label == named.c.label,
+    )
+    return (
+        select(
+            *(DELTAS.c[name] for name in ("label", "seq", "overwrites", "codec", "checksum")),
+            small.label("payload"),
+        )
+        .join(named, here)
+        .where(of_log(DELTAS), is_write())
+        .order_by(DELTAS.c.seq)
+    )
+
+
+@statement(order=("newest", "key"), below=(False, True), after=(False, True))
+def list_item_rows(dialect: Dialect, order: str, below: bool, after: bool) -> Executable:
+    """Select a page of items with their sizes; a value of over ``p_most`` bytes is NULL."""
+    columns = [ITEMS.c.namespace, ITEMS.c.key]
+    if order == "newest":
+        columns.insert(0, ITEMS.c.updated_at)
+    conditions = [in_scope(ITEMS, below), live_item()]
+    if after:
+        conditions.append(is_after(order))
+    ordered = [column.desc() if order == "newest" else column for column in columns]
+    size = dialect.statements.byte_length(ITEMS.c.value)
+    vectors = (
+        select(func.count()).select_from(EMBEDDINGS).where(of_same_item(EMBEDDINGS, ITEMS))
+    ).scalar_subquery()
+    return (
+        select(
+            *(ITEMS.c[name] for name in STORED if name != "value"),
+            size.label("bytes"),
+            case((size <= bindparam("p_most", type_=Integer), ITEMS.c.value)).label("value"),
+            vectors.label("vectors"),
+        )
+        .where(*conditions)
+        .order_by(*ordered)
+        .limit(bindparam("p_limit"))
+    )
+
+
+@statement()
+def measure_item(dialect: Dialect) -> Executable:
+    """Select the size of an item's value."""
+    size = dialect.statements.byte_length(ITEMS.c.value)
+    return select(size.label("bytes")).where(of_item(ITEMS), live_item())
+
+
+@statement(below=(False, True))
+def count_some_items(dialect: Dialect, below: bool) -> Executable:
+    """Count the items of a scope, up to ``p_limit``."""
+    some = (
+        select(literal_column("1").label("one"))
+        .where(in_scope(ITEMS, below), live_item())
+        .limit(bindparam("p_limit"))
+        .subquery("some_items")
+    )
+    return select(func.count().label("items")).select_from(some)
+
+
+@statement()
+def list_vectors(dialect: Dialect) -> Executable:
+    """Select which vectors an item has, without the vectors."""
+    names = ("field", "model", "part", "dimensions")
+    return (
+        select(*(EMBEDDINGS.c[name] for name in names))
+        .where(of_item(EMBEDDINGS))
+        .order_by(EMBEDDINGS.c.field, EMBEDDINGS.c.model, EMBEDDINGS.c.part)
+        .limit(bindparam("p_limit"))
+    )

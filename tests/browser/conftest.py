@@ -1,0 +1,201 @@
+"""Fixtures: a filled database, `memalchemy inspect` as a process, and pages in a real Chromium."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from sample import fill
+
+pytest.importorskip("playwright", reason="Playwright is not installed: nox -s inspector has it")
+pytest.importorskip("langgraph", reason="langgraph-checkpoint is not installed")
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+CHROMIUM = os.environ.get("MEMALCHEMY_CHROMIUM") or shutil.which("chromium")
+OPTIONS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+WIDE, NARROW = (1280, 820), (400, 820)
+WATCH = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) =>
+  window.violations.push(`${event.violatedDirective} ${event.blockedURI}`));
+"""
+
+
+def run_apart(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine in another thread: Playwright's loop is running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, work).result()
+
+
+def until(page: Page, expression: str, *, seconds: float = 10) -> None:
+    """Wait until an expression is true on the page.
+
+    Playwright's own `wait_for_function` evaluates text in the page, which its policy forbids.
+    """
+    end = time.monotonic() + seconds
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, f"this did not become true: {expression}"
+        page.wait_for_timeout(30)
+
+
+@dataclass
+class Server:
+    """A running inspector: where it is, its token, and the database that it reads."""
+
+    origin: str
+    token: str
+    database: str
+
+
+@dataclass
+class Visit:
+    """A page, and what went wrong on it."""
+
+    page: Page
+    server: Server
+    problems: list[str] = field(default_factory=list)
+    expected: list[str] = field(default_factory=list)
+
+    def open(self, view: str, parameters: Any = (), *, ready: str | None = None) -> None:
+        """Open a view by its address, as a link would, and wait for what it shows."""
+        query = f"?{urlencode(parameters)}" if parameters else ""
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.server.origin}/#/{view}{query}")
+        self.settle()
+        if ready is not None:
+            self.page.wait_for_selector(ready)
+
+    def settle(self) -> None:
+        """Wait until the view has nothing more to load."""
+        self.page.wait_for_selector("#main h1, #main .failure")
+        until(self.page, "!document.querySelector('#main [aria-busy=true], #main .skeleton')")
+
+    def expect(self, text: str) -> None:
+        """Let the page report an error that has *text* in it."""
+        self.expected.append(text)
+
+    def check(self) -> None:
+        """Assert that nothing attacked, nothing was blocked, and nothing failed."""
+        assert self.page.evaluate("window.attacked") is None
+        assert self.page.evaluate("window.violations") == []
+        unexpected = [
+            one for one in self.problems if not any(text in one for text in self.expected)
+        ]
+        assert unexpected == []
+
+
+@pytest.fixture(scope="session")
+def sample_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A SQLite file with everything that the pages show."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('inspector')}/support-agents.db"
+    run_apart(fill(url))
+    return url
+
+
+@pytest.fixture(scope="session")
+def server(sample_url: str) -> Iterator[Server]:
+    """`memalchemy inspect` in a process of its own."""
+    command = [sys.executable, "-m", "memalchemy", "--db", sample_url, "inspect", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            origin, found, token = line.strip().partition("/#token=")
+            if found:
+                break
+        else:
+            pytest.fail("the inspector did not start")
+        try:
+            yield Server(origin, token, sample_url)
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium."""
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium: Browser, server: Server) -> Iterator[Callable[..., Visit]]:
+    """Open pages; each is checked when the test ends."""
+    visits: list[Visit] = []
+
+    def opened(
+        theme: str = "light", size: tuple[int, int] = WIDE, *, signed_in: bool = True, **more: Any
+    ) -> Visit:
+        width, height = size
+        context = chromium.new_context(
+            viewport={"width": width, "height": height}, color_scheme=theme, **more
+        )
+        context.add_init_script(WATCH)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        made = Visit(page, server)
+        visits.append(made)
+        watch(made)
+        if signed_in:
+            page.goto(f"{server.origin}/#token={server.token}")
+            made.settle()
+        return made
+
+    yield opened
+    for one in visits:
+        one.check()
+        one.page.context.close()
+
+
+def watch(visit: Visit) -> None:
+    """Note console errors, exceptions, dialogs, and requests to anywhere else."""
+    page, note = visit.page, visit.problems.append
+    page.on(
+        "console", lambda said: said.type in ("error", "warning") and note(f"console: {said.text}")
+    )
+    page.on("pageerror", lambda error: note(f"exception: {error}"))
+    page.on("popup", lambda _: note("a window was opened"))
+
+    def dialog(shown: Any) -> None:
+        note(f"dialog: {shown.message}")
+        shown.dismiss()
+
+    def request(sent: Any) -> None:
+        if not sent.url.startswith((f"{visit.server.origin}/", "about:", "data:")):
+            note(f"request to {sent.url}")
+
+    page.on("dialog", dialog)
+    page.on("request", request)
+
+
+@pytest.fixture(scope="session")
+def pictures() -> Path | None:
+    """The directory that MEMALCHEMY_PICTURES names, to which the tests write screenshots."""
+    given = os.environ.get("MEMALCHEMY_PICTURES")
+    if given:
+        Path(given).mkdir(parents=True, exist_ok=True)
+    return Path(given) if given else None

@@ -1,0 +1,558 @@
+"""The inspector's pages in a real Chromium, over a real server and a real database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from sample import (
+    BRANCHED,
+    CONVERSATION,
+    HOSTILE_IDS,
+    HOSTILE_THREAD,
+    LANGGRAPH,
+    LONG,
+    LONG_STEPS,
+    OPENAI,
+    OPENAI_THREAD,
+    REFUND,
+    SCRIPT,
+)
+
+from conftest import NARROW, Visit, run_apart, until
+from memalchemy import Checkpointer, Database
+
+Open = Callable[..., Visit]
+
+
+def thread(name: str, namespace: tuple[str, ...] = (), **more: str) -> list[tuple[str, str]]:
+    return [("thread", name), *(("ns", part) for part in namespace), *more.items()]
+
+
+VIEWS: dict[str, tuple[str, Any, str]] = {
+    "threads": ("threads", (), ".thread-row"),
+    "transcript": ("thread", thread(REFUND, LANGGRAPH), ".message"),
+    "timeline": ("thread", thread(BRANCHED, tab="timeline"), ".step-side h2"),
+    "state": ("thread", thread(REFUND, LANGGRAPH, tab="state"), ".node"),
+    "diff": ("thread", thread(BRANCHED, tab="diff", a="lisbon-a3", b="lisbon-a8"), ".change"),
+    "writes": ("thread", thread(REFUND, LANGGRAPH, tab="writes"), ".interrupt"),
+    "log": ("thread", thread(OPENAI_THREAD, OPENAI), ".message"),
+    "entries": ("thread", thread(OPENAI_THREAD, OPENAI, tab="state"), ".entry"),
+    "store": ("store", (), ".item-row"),
+    "item": (
+        "item",
+        [("ns", "documents"), ("ns", "policies"), ("key", "refund-policy")],
+        ".neighbour",
+    ),
+    "facts": ("memories", (), ".memory"),
+    "episodes": ("memories", {"kind": "episodes"}, ".memory"),
+    "conversations": ("memories", {"kind": "conversations"}, ".memory"),
+    "long-term": ("memories", {"kind": "long-term"}, ".memory"),
+    "search": ("search", {"q": "refund"}, ".hit"),
+    "storage": ("storage", (), ".stacked"),
+}
+
+
+def axe(page: Any) -> list[Any]:
+    """Return what axe-core finds wrong."""
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    return [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
+
+
+def texts(page: Any, selector: str) -> list[str]:
+    return [one.strip() for one in page.locator(selector).all_inner_texts()]
+
+
+# --- Every view: accessible, in both themes, and on a narrow screen -----------------------------
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(visit: Open, name: str, theme: str, pictures: Path | None) -> None:
+    opened = visit(theme)
+    view, parameters, ready = VIEWS[name]
+    opened.open(view, parameters, ready=ready)
+    if pictures:
+        opened.page.screenshot(path=pictures / f"{name}-{theme}.png")
+
+    assert axe(opened.page) == []
+
+
+def test_no_view_is_wider_than_a_screen_of_400_pixels(visit: Open, pictures: Path | None) -> None:
+    opened = visit(size=NARROW)
+    wider = {}
+    for name, (view, parameters, ready) in VIEWS.items():
+        opened.open(view, parameters, ready=ready)
+        if pictures:
+            opened.page.screenshot(path=pictures / f"{name}-narrow.png")
+        wider[name] = opened.page.evaluate(
+            "[document.documentElement, document.querySelector('main')]"
+            ".map((one) => one.scrollWidth - one.clientWidth)"
+        )
+
+    assert {name: by for name, by in wider.items() if max(by) > 0} == {}
+
+
+def test_every_view_has_a_heading_and_landmarks(visit: Open) -> None:
+    opened = visit()
+    for view, parameters, ready in VIEWS.values():
+        opened.open(view, parameters, ready=ready)
+        page = opened.page
+
+        assert page.locator("h1").count() == 1
+        assert page.locator("main").count() == 1
+        assert page.get_by_role("navigation", name="Main").count() == 1
+        assert page.title().endswith("memalchemy")
+
+
+# --- Threads ------------------------------------------------------------------------------------
+
+
+def test_threads_are_filtered_as_one_types_and_the_address_says_so(visit: Open) -> None:
+    opened = visit()
+    page = opened.page
+    page.locator("[data-field]").press_sequentially("refund-88", delay=15)
+    until(page, "document.querySelectorAll('.thread-row').length === 1")
+
+    assert texts(page, ".thread-row .name") == [REFUND]
+    assert "q=refund-88" in page.url
+
+    page.locator("[data-field]").fill("nothing has this id")
+    page.wait_for_selector(".empty-title:has-text('No thread matches')")
+
+
+def test_the_list_of_threads_goes_on_when_its_end_comes_into_view(visit: Open) -> None:
+    page = visit().page
+    before = page.locator(".thread-row").count()
+    page.locator(".list-end").scroll_into_view_if_needed()
+    until(page, f"document.querySelectorAll('.thread-row').length > {before}")
+
+    assert before < 120
+
+
+def test_a_framework_is_chosen_with_its_chip(visit: Open) -> None:
+    page = visit().page
+    page.get_by_role("button", name="langgraph").click()
+    until(page, "document.querySelectorAll('.thread-row').length === 1")
+
+    assert texts(page, ".thread-row .name") == [REFUND]
+    assert page.get_by_role("button", name="langgraph").get_attribute("aria-pressed") == "true"
+
+
+# --- One thread ---------------------------------------------------------------------------------
+
+
+def test_a_transcript_shows_roles_thoughts_calls_and_results(visit: Open) -> None:
+    opened = visit()
+    opened.open(*VIEWS["transcript"][:2], ready=".message")
+    page = opened.page
+
+    assert texts(page, ".role") == ["System", "User", "Assistant", "Tool", "Assistant", "Tool"]
+    assert page.locator(".fold-thought").count() == 1
+    assert page.locator(".fold-tool").count() == 2
+    assert page.locator(".fold-result.failed .badge.bad").inner_text() == "error"
+    page.locator(".fold-tool summary").first.click()
+    page.wait_for_selector(".fold-tool[open] .fold-body:has-text('8841')")
+
+
+def test_earlier_messages_of_a_long_log_come_on_demand(visit: Open) -> None:
+    opened = visit()
+    opened.open(*VIEWS["log"][:2], ready=".message")
+    page = opened.page
+    assert page.locator(".message").count() == 100
+
+    page.get_by_role("button", name="Show earlier messages").click()
+    until(page, "document.querySelectorAll('.message').length === 200")
+    page.get_by_role("button", name="Show earlier messages").click()
+    until(page, "document.querySelectorAll('.message').length === 265")
+
+    assert page.get_by_role("button", name="Show earlier messages").count() == 0
+
+
+def test_a_timeline_draws_a_lane_for_each_branch(visit: Open) -> None:
+    opened = visit()
+    opened.open(*VIEWS["timeline"][:2], ready=".step")
+    page = opened.page
+    places = page.locator(".lane-dot").evaluate_all(
+        "(all) => all.map((one) => one.getAttribute('cx'))"
+    )
+
+    assert page.locator(".step").count() == 14
+    assert len(set(places)) >= 3
+    assert page.locator(".step .badge:has-text('branches')").count() == 3
+
+
+def test_a_step_of_the_timeline_leads_to_its_state(visit: Open) -> None:
+    opened = visit()
+    opened.open(*VIEWS["timeline"][:2], ready=".step")
+    page = opened.page
+    page.locator(".step").nth(5).click()
+    until(page, "location.hash.includes('at=')")
+    chosen = page.locator(".side-id").inner_text()
+    page.locator(".side-actions").get_by_role("link", name="State", exact=True).click()
+    page.wait_for_selector(".step-bar .badge:has-text('earlier step')")
+
+    assert page.locator(".step-name .id").inner_text() == chosen
+    page.get_by_role("button", name="Newest").click()
+    page.wait_for_selector(".step-bar .badge.now")
+
+
+def test_two_steps_of_the_timeline_are_compared(visit: Open) -> None:
+    opened = visit()
+    opened.open(*VIEWS["timeline"][:2], ready=".step")
+    page = opened.page
+    page.locator(".compare-box input").nth(0).check()
+    page.locator(".compare-box input").nth(10).check()
+    page.get_by_role("link", name="Show the difference").click()
+    page.wait_for_selector(".change")
+    paths = texts(page, ".change-path")
+
+    assert "hotel" in paths
+    assert "plan" in paths
+    assert page.locator(".change.op-added").count() > 2
+    assert "done: Find flights" in page.locator(".change:has-text('plan') .plus").first.inner_text()
+    page.get_by_role("button", name="Swap the two steps").click()
+    page.wait_for_selector(".change.op-removed")
+
+
+def test_a_timeline_of_many_steps_is_read_in_pages(visit: Open) -> None:
+    opened = visit()
+    opened.open("thread", thread(LONG, tab="timeline"), ready=".step")
+    page = opened.page
+    counts = [page.locator(".step").count()]
+    while counts[-1] < LONG_STEPS:
+        page.locator(".list-end").scroll_into_view_if_needed()
+        until(page, f"document.querySelectorAll('.step').length > {counts[-1]}")
+        counts.append(page.locator(".step").count())
+
+    assert counts == [200, 400, 450]
+
+
+def test_a_state_opens_level_by_level_and_asks_for_what_was_cut(visit: Open) -> None:
+    opened = visit()
+    opened.open("thread", thread(HOSTILE_THREAD, tab="state"), ready=".node")
+    page = opened.page
+    for level in range(59, 55, -1):
+        closed = page.locator(".node-row.toggle[aria-expanded=false]:has(.key:text-is('below'))")
+        closed.first.click()
+        page.wait_for_selector(f".node-row.leaf:has(.key:text-is('level')):has-text('{level}')")
+
+    page.get_by_role("button", name="Show 100 of 4,900 more").click()
+    page.wait_for_selector(".key.index:text-is('150')")
+
+
+def test_pending_writes_and_an_interrupt_are_shown(visit: Open) -> None:
+    opened = visit()
+    opened.open(*VIEWS["writes"][:2], ready=".interrupt")
+
+    assert "Refund 129.90 EUR" in opened.page.locator(".interrupt").inner_text()
+    assert len(texts(opened.page, ".write-channel")) == 2
+
+
+def test_an_address_without_a_thread_says_what_to_do(visit: Open) -> None:
+    opened = visit()
+    opened.expect("404")
+    opened.open("thread", thread("no such thread"))
+
+    assert opened.page.get_by_role("alert").count() == 1
+    assert opened.page.get_by_role("button", name="Try again").count() == 1
+
+
+# --- Store, memories, search, storage -----------------------------------------------------------
+
+
+def test_items_are_found_by_words_and_by_namespace(visit: Open) -> None:
+    opened = visit()
+    opened.open("store", ready=".item-row")
+    page = opened.page
+    page.locator(".ns-link:has-text('documents')").click()
+    until(page, "document.querySelectorAll('.item-row').length === 5")
+    page.locator("[data-field]").fill("grinder")
+    until(page, "document.querySelectorAll('.item-row').length === 1")
+
+    page.locator(".item-row").click()
+    page.wait_for_selector(".neighbour")
+    assert page.locator("h1").inner_text().strip() == "warranty"
+    assert page.locator(".neighbour").count() == 4
+
+
+def test_an_item_says_when_it_expires_and_its_version(visit: Open) -> None:
+    opened = visit()
+    opened.open("store", {"ns": "users"}, ready=".item-row")
+
+    assert "expires in" in opened.page.locator(".item-row:has-text('session')").inner_text()
+    assert "v4" in opened.page.locator(".item-row:has-text('preferences')").inner_text()
+
+
+def test_facts_are_filtered_by_user(visit: Open) -> None:
+    opened = visit()
+    opened.open("memories", ready=".memory")
+    opened.page.locator("[data-field]").fill("bob")
+    until(opened.page, "document.querySelectorAll('.memory').length === 2")
+
+    assert set(texts(opened.page, ".person")) == {"bob"}
+
+
+def test_a_conversation_leads_to_its_transcript(visit: Open) -> None:
+    opened = visit()
+    opened.open(*VIEWS["conversations"][:2], ready=".memory")
+    opened.page.locator(".memory").click()
+    opened.page.wait_for_selector(".message")
+
+    assert opened.page.locator("h1").inner_text().strip() == CONVERSATION
+
+
+def test_one_search_finds_steps_entries_and_items_and_marks_the_words(visit: Open) -> None:
+    opened = visit()
+    opened.open("search")
+    page = opened.page
+    page.locator("[data-field]").press_sequentially("refund", delay=15)
+    page.wait_for_selector(".hit")
+    until(
+        page,
+        "new Set([...document.querySelectorAll('.hit')].map((hit) => hit.dataset.kind)).size === 3",
+    )
+
+    assert {word.lower() for word in texts(page, ".hit mark")} >= {"refund"}
+    page.get_by_role("button", name="Items").click()
+    assert {
+        hit
+        for hit in page.locator(".hit").evaluate_all("(all) => all.map((one) => one.dataset.kind)")
+    } == {"item"}
+    page.locator("[data-field]").fill("zzzyyyxxx")
+    page.wait_for_selector(".empty-title:has-text('No hits')")
+
+
+def test_storage_draws_kinds_frameworks_and_tables(visit: Open) -> None:
+    opened = visit()
+    opened.open("storage", ready=".stacked")
+
+    assert opened.page.locator(".stacked rect").count() >= 4
+    assert opened.page.locator(".tile").count() == 4
+    assert opened.page.locator(".thread-row").count() >= 5
+
+
+# --- Attacks ------------------------------------------------------------------------------------
+
+
+def test_hostile_content_is_shown_as_text_everywhere(visit: Open) -> None:
+    opened = visit()
+    page = opened.page
+    for view, parameters in [
+        ("threads", ()),
+        *[
+            ("thread", thread(HOSTILE_THREAD, tab=tab))
+            for tab in ("transcript", "timeline", "state", "diff", "writes")
+        ],
+        ("thread", thread(HOSTILE_THREAD, ("openai-agents", SCRIPT))),
+        *[("thread", thread(name)) for name in HOSTILE_IDS],
+        ("store", ()),
+        ("store", {"ns": "users"}),
+        ("item", [("ns", "users"), ("ns", "eve"), ("key", SCRIPT)]),
+        ("memories", ()),
+        ("memories", {"kind": "episodes"}),
+        ("search", {"q": SCRIPT}),
+        ("search", {"q": "alert"}),
+        ("storage", ()),
+    ]:
+        opened.open(view, parameters)
+        for fold in page.locator("#main summary").all():
+            fold.click()
+
+        assert (
+            page.locator("#main script, #main img, #main iframe, #main b[onmouseover]").count() == 0
+        )
+        assert page.locator("script").count() == 2, view
+        opened.check()
+
+
+def test_an_address_cannot_attack_either(visit: Open) -> None:
+    opened = visit()
+    for address in (
+        f"{SCRIPT}?q={SCRIPT}",
+        "threads?q=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E",
+        "__proto__",
+        "javascript:alert(1)",
+    ):
+        opened.page.goto("about:blank")
+        opened.page.goto(f"{opened.server.origin}/#/{address}")
+        opened.settle()
+
+        assert opened.page.locator("#main script, #main img").count() == 0
+
+
+def test_control_and_bidirectional_characters_are_marks(visit: Open) -> None:
+    opened = visit()
+    opened.open("thread", thread(HOSTILE_THREAD), ready=".message")
+    marks = set(texts(opened.page, ".message-text .mark"))
+
+    assert {"RLO", "PDF", "LRI", "PDI", "ESC", "NUL", "BEL"} <= marks
+    assert any(mark.startswith("TAG i TAG g") for mark in marks)
+    shown = opened.page.locator("#main").inner_text()
+    assert not {"\u202e", "\u2066", "\x1b", "\x00", "\U000e0069"} & set(shown)
+
+
+def test_a_text_of_ten_megabytes_is_folded_and_comes_in_parts(visit: Open) -> None:
+    opened = visit()
+    opened.open("thread", thread(HOSTILE_THREAD), ready=".message")
+    message = opened.page.locator(".message").last
+    assert len(message.inner_text()) < 25_000
+
+    message.get_by_role("button", name="Show all").click()
+    opened.page.wait_for_selector(".cut:has-text('The first 400,000 of 10,485,760 characters')")
+
+
+# --- Token, keyboard, theme, live refresh --------------------------------------------------------
+
+
+def test_the_token_is_taken_out_of_the_address(visit: Open) -> None:
+    opened = visit()
+
+    assert opened.server.token not in opened.page.url
+    assert opened.page.evaluate("sessionStorage.getItem('memalchemy.token')") == opened.server.token
+
+
+def test_without_a_token_the_page_asks_for_it_and_goes_on_where_one_was(visit: Open) -> None:
+    opened = visit(signed_in=False)
+    opened.expect("401")
+    page = opened.page
+    opened.open("thread", thread(REFUND, LANGGRAPH), ready="#token")
+    page.locator("#token").fill("wrong, and long enough to be one")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".signin .error")
+    assert axe(page) == []
+    page.locator("#token").fill(opened.server.token)
+    page.keyboard.press("Enter")
+
+    page.wait_for_selector(".message")
+
+
+def test_the_whole_way_to_a_difference_goes_by_keyboard(visit: Open) -> None:
+    opened = visit()
+    page, press = opened.page, opened.page.keyboard.press
+    press("/")
+    assert page.evaluate("document.activeElement.type") == "search"
+    page.keyboard.type(BRANCHED)
+    until(page, "document.querySelectorAll('.thread-row').length === 1")
+    press("Escape")
+    press("j")
+    press("Enter")
+    page.wait_for_selector(".message")
+    press("2")
+    page.wait_for_selector(".step")
+    press("j")
+    press("c")
+    for _ in range(3):
+        press("j")
+    press("c")
+    page.wait_for_selector(".compare-bar a")
+    press("4")
+    page.wait_for_selector(".change, .empty")
+    press("Escape")
+    page.wait_for_selector(".thread-row")
+    for second, view in (
+        ("s", "store"),
+        ("m", "memories"),
+        ("f", "search"),
+        ("b", "storage"),
+        ("t", "threads"),
+    ):
+        if view == "storage":
+            press("Escape")  # out of the search's field
+        press("g")
+        press(second)
+        page.wait_for_selector(f".view-{view}")
+    opened.settle()
+
+
+def test_the_help_opens_and_closes_and_the_focus_is_seen(visit: Open) -> None:
+    opened = visit()
+    page = opened.page
+    page.keyboard.press("?")
+    page.wait_for_selector("dialog[open]")
+    assert axe(page) == []
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="hidden")
+    page.keyboard.press("j")
+
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_the_first_tab_leads_to_the_content(visit: Open) -> None:
+    page = visit().page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    page.keyboard.press("Enter")
+
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_the_chosen_theme_stays(visit: Open) -> None:
+    opened = visit("light")
+    page = opened.page
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(background)
+    page.get_by_role("button", name="Dark theme").click()
+    dark = page.evaluate(background)
+    opened.open("threads", ready=".thread-row")
+
+    assert light != dark
+    assert page.evaluate(background) == dark
+
+
+def test_nothing_moves_for_who_wants_no_motion(visit: Open) -> None:
+    opened = visit(reduced_motion="reduce")
+    moving = (
+        "[...document.querySelectorAll('*')]"
+        ".filter((one) => getComputedStyle(one).animationName !== 'none').length"
+    )
+
+    assert opened.page.evaluate(moving) == 0
+
+
+def test_what_is_saved_while_one_looks_appears(visit: Open, sample_url: str) -> None:
+    async def save(count: int) -> None:
+        async with Database(sample_url) as db:
+            said = [{"role": "user", "content": f"message {number}"} for number in range(count)]
+            await Checkpointer(db).save({"messages": said}, "written-while-looking")
+
+    opened = visit()
+    opened.page.wait_for_timeout(2500)  # the page has asked what is new at least once
+    run_apart(save(1))
+    opened.page.wait_for_selector(".thread-row:has-text('written-while-looking')")
+    opened.open("thread", thread("written-while-looking"), ready=".message")
+    opened.page.wait_for_timeout(2500)
+    run_apart(save(2))
+
+    opened.page.wait_for_selector(".message:has-text('message 1')")
+    assert texts(opened.page, ".message-text") == ["message 0", "message 1"]
+
+
+def test_live_refresh_is_paused_on_demand(visit: Open) -> None:
+    opened = visit()
+    page = opened.page
+    page.keyboard.press("l")
+    page.wait_for_selector(".live[data-state=paused]")
+    asked: list[str] = []
+    page.on("request", lambda sent: asked.append(sent.url))
+    page.wait_for_timeout(2600)
+
+    assert [url for url in asked if "changes" in url] == []
+
+
+def test_a_server_that_is_gone_is_named_calmly(visit: Open) -> None:
+    opened = visit()
+    opened.expect("ERR_FAILED")
+    opened.expect("ERR_INTERNET_DISCONNECTED")
+    opened.page.route("**/api/**", lambda route: route.abort())
+    opened.page.wait_for_selector(".live[data-state=lost]")
+    opened.page.locator(".rail-link:has-text('Storage')").click()
+    opened.page.wait_for_selector(".failure:has-text('does not answer')")
+    opened.page.unroute("**/api/**")
+    opened.page.get_by_role("button", name="Try again").click()
+
+    opened.page.wait_for_selector(".stacked")
+    opened.page.wait_for_selector(".live[data-state=live]")

@@ -1,0 +1,549 @@
+"""Transcripts of the forms in which frameworks store their messages.
+
+The values are those that the adapters store; the frameworks themselves are not needed.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import ormsgpack
+import pytest
+
+from memalchemy.contracts import Packed
+from memalchemy.inspection.transcript import message, messages_of, rest_of
+
+
+def packed(value: Any) -> Packed:
+    """Pack *value* as LangGraph's serialiser does; an object is ``(module, class, fields)``."""
+
+    def extension(one: Any) -> Any:
+        if isinstance(one, Obj):
+            inner = ormsgpack.packb(one.parts, default=extension)
+            return ormsgpack.Ext(5, inner)
+        raise TypeError
+
+    return Packed("msgpack", ormsgpack.packb(value, default=extension))
+
+
+class Obj:
+    def __init__(self, module: str, name: str, fields: dict[str, Any]) -> None:
+        self.parts = [module, name, fields, "model_validate_json"]
+
+
+def agent_framework(module: str, name: str, **state: Any) -> dict[str, Any]:
+    return {"~object": f"{module}:{name}", "new": [], "state": state}
+
+
+CALL = {"city": "Rome"}
+
+# For each framework: a user's question, a call of a tool, its result and the answer, as stored.
+DIALOGUES: dict[str, list[Any]] = {
+    "own states": [
+        {"role": "user", "content": "Weather?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "c1", "function": {"name": "weather", "arguments": json.dumps(CALL)}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "sunny"},
+        {"role": "assistant", "content": "It is sunny."},
+    ],
+    "langgraph": [
+        Obj(
+            "langchain_core.messages.human",
+            "HumanMessage",
+            {"type": "human", "content": "Weather?"},
+        ),
+        Obj(
+            "langchain_core.messages.ai",
+            "AIMessage",
+            {
+                "type": "ai",
+                "content": "",
+                "tool_calls": [{"id": "c1", "name": "weather", "args": CALL, "type": "tool_call"}],
+            },
+        ),
+        Obj(
+            "langchain_core.messages.tool",
+            "ToolMessage",
+            {"type": "tool", "content": "sunny", "tool_call_id": "c1", "status": "success"},
+        ),
+        Obj("langchain_core.messages.ai", "AIMessage", {"type": "ai", "content": "It is sunny."}),
+    ],
+    "langchain": [
+        {"type": "human", "content": "Weather?"},
+        {
+            "type": "ai",
+            "content": "",
+            "tool_calls": [{"id": "c1", "name": "weather", "args": CALL}],
+        },
+        {"type": "tool", "content": "sunny", "tool_call_id": "c1"},
+        {"type": "ai", "content": "It is sunny."},
+    ],
+    "openai agents": [
+        {"role": "user", "content": "Weather?"},
+        {
+            "type": "function_call",
+            "call_id": "c1",
+            "name": "weather",
+            "arguments": json.dumps(CALL),
+        },
+        {"type": "function_call_output", "call_id": "c1", "output": "sunny"},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "It is sunny.", "annotations": []}],
+        },
+    ],
+    "claude agent sdk": [
+        {"type": "user", "uuid": "1", "message": {"role": "user", "content": "Weather?"}},
+        {
+            "type": "assistant",
+            "message": {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": "c1", "name": "weather", "input": CALL}],
+            },
+        },
+        {
+            "type": "user",
+            "message": {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "sunny"}],
+            },
+        },
+        {
+            "type": "assistant",
+            "message": {
+                "role": "assistant",
+                "content": [{"type": "text", "text": "It is sunny."}],
+            },
+        },
+    ],
+    "google adk": [
+        {
+            "author": "user",
+            "invocation_id": "i",
+            "content": {"role": "user", "parts": [{"text": "Weather?"}]},
+        },
+        {
+            "author": "weather_agent",
+            "invocation_id": "i",
+            "content": {
+                "role": "model",
+                "parts": [{"function_call": {"id": "c1", "name": "weather", "args": CALL}}],
+            },
+        },
+        {
+            "author": "weather_agent",
+            "invocation_id": "i",
+            "content": {
+                "role": "user",
+                "parts": [
+                    {
+                        "function_response": {
+                            "id": "c1",
+                            "name": "weather",
+                            "response": {"result": "sunny"},
+                        }
+                    }
+                ],
+            },
+        },
+        {
+            "author": "weather_agent",
+            "invocation_id": "i",
+            "content": {"role": "model", "parts": [{"text": "It is sunny."}]},
+        },
+    ],
+    "strands": [
+        {
+            "role": "user",
+            "content": [{"text": "Weather?"}],
+            "session_message": {"message_id": 0},
+        },
+        {
+            "role": "assistant",
+            "content": [{"toolUse": {"toolUseId": "c1", "name": "weather", "input": CALL}}],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "toolResult": {
+                        "toolUseId": "c1",
+                        "status": "success",
+                        "content": [{"text": "sunny"}],
+                    }
+                }
+            ],
+        },
+        {"role": "assistant", "content": [{"text": "It is sunny."}]},
+    ],
+    "pydantic ai": [
+        {
+            "parent_id": None,
+            "kind": "request",
+            "parts": [{"part_kind": "user-prompt", "content": "Weather?"}],
+        },
+        {
+            "kind": "response",
+            "parts": [
+                {
+                    "part_kind": "tool-call",
+                    "tool_call_id": "c1",
+                    "tool_name": "weather",
+                    "args": json.dumps(CALL),
+                }
+            ],
+        },
+        {
+            "kind": "request",
+            "parts": [
+                {
+                    "part_kind": "tool-return",
+                    "tool_call_id": "c1",
+                    "tool_name": "weather",
+                    "content": "sunny",
+                }
+            ],
+        },
+        {"kind": "response", "parts": [{"part_kind": "text", "content": "It is sunny."}]},
+    ],
+    "agent framework": [
+        {"type": "message", "role": "user", "contents": [{"type": "text", "text": "Weather?"}]},
+        {
+            "type": "message",
+            "role": {"type": "role", "value": "assistant"},
+            "contents": [
+                {
+                    "type": "function_call",
+                    "call_id": "c1",
+                    "name": "weather",
+                    "arguments": json.dumps(CALL),
+                }
+            ],
+        },
+        {
+            "type": "message",
+            "role": "tool",
+            "contents": [{"type": "function_result", "call_id": "c1", "result": "sunny"}],
+        },
+        agent_framework(
+            "agent_framework._types",
+            "Message",
+            role="assistant",
+            contents=[
+                agent_framework(
+                    "agent_framework._types", "Content", type="text", text="It is sunny."
+                )
+            ],
+        ),
+    ],
+    "llama index": [
+        {"role": "user", "blocks": [{"block_type": "text", "text": "Weather?"}]},
+        {
+            "role": "assistant",
+            "additional_kwargs": {},
+            "blocks": [
+                {
+                    "block_type": "tool_call",
+                    "tool_call_id": "c1",
+                    "tool_name": "weather",
+                    "tool_kwargs": CALL,
+                }
+            ],
+        },
+        {
+            "role": "tool",
+            "additional_kwargs": {"tool_call_id": "c1"},
+            "blocks": [{"block_type": "text", "text": "sunny"}],
+        },
+        {"role": "assistant", "blocks": [{"block_type": "text", "text": "It is sunny."}]},
+    ],
+    "haystack": [
+        {"role": "user", "meta": {}, "name": None, "content": [{"text": "Weather?"}]},
+        {
+            "role": "assistant",
+            "meta": {},
+            "content": [
+                {
+                    "tool_call": {
+                        "tool_name": "weather",
+                        "arguments": CALL,
+                        "id": "c1",
+                        "extra": None,
+                    }
+                }
+            ],
+        },
+        {
+            "role": "tool",
+            "meta": {},
+            "content": [
+                {
+                    "tool_call_result": {
+                        "result": "sunny",
+                        "origin": {"tool_name": "weather", "arguments": CALL, "id": "c1"},
+                        "error": False,
+                    }
+                }
+            ],
+        },
+        {"role": "assistant", "meta": {}, "content": [{"text": "It is sunny."}]},
+    ],
+    "locus": [
+        {"role": "user", "content": "Weather?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c1", "name": "weather", "arguments": CALL}],
+        },
+        {"role": "tool", "content": "sunny", "tool_call_id": "c1", "name": "weather"},
+        {"role": "assistant", "content": "It is sunny.", "tool_calls": []},
+    ],
+    "lauren ai": [
+        {"role": "user", "content": "Weather?"},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "c1", "name": "weather", "input": CALL}],
+            "lauren_ai": {"types": [["Message", []]]},
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "sunny"}],
+        },
+        {"role": "assistant", "content": "It is sunny."},
+    ],
+}
+
+
+@pytest.mark.parametrize("framework", DIALOGUES)
+def test_a_dialogue_of_any_framework_is_the_same_transcript(framework: str) -> None:
+    stored = DIALOGUES[framework]
+    if framework == "langgraph":
+        state: Any = {"~checkpoint": packed({"ts": "now"}), "messages": packed(stored)}
+    else:
+        state = {"messages": stored}
+    found = messages_of(state)
+    assert found is not None
+    path, messages = found
+    assert path == ("messages",)
+    question, call, result, answer = [message(at, one) for at, one in enumerate(messages)]
+    assert (question["role"], question["text"]) == ("user", "Weather?")
+    assert call["role"] == "assistant"
+    ((id_, name, arguments),) = [(c["id"], c["name"], c["arguments"]) for c in call["calls"]]
+    assert (id_, name) == ("c1", "weather")
+    assert arguments["children"][0]["key"] == "city"
+    assert arguments["children"][0]["node"]["text"] == "Rome"
+    assert [(r["id"], r["text"], r["error"]) for r in result["results"]] == [("c1", "sunny", False)]
+    assert result["text"] == ""
+    assert (answer["role"], answer["text"], answer["calls"]) == ("assistant", "It is sunny.", [])
+    assert rest_of(state, path) is None
+
+
+STATES: dict[str, tuple[Any, list[tuple[str, str]]]] = {
+    "a run that waits, of OpenAI's Agents SDK": (
+        {
+            "$schemaVersion": "1.0",
+            "current_turn": 1,
+            "original_input": "Refund?",
+            "generated_items": [
+                {
+                    "type": "message_output_item",
+                    "raw_item": {"role": "assistant", "content": "One moment."},
+                }
+            ],
+        },
+        [("user", "Refund?"), ("assistant", "One moment.")],
+    ),
+    "a snapshot of Strands": (
+        {
+            "data": json.dumps(
+                {"data": {"messages": [{"role": "user", "content": [{"text": "Hi"}]}]}}
+            )
+        },
+        [("user", "Hi")],
+    ),
+    "a session of Agent Framework": (
+        {
+            "type": "session",
+            "state": {
+                "memory": {
+                    "messages": [{"role": "user", "contents": [{"type": "text", "text": "Hi"}]}]
+                }
+            },
+        },
+        [("user", "Hi")],
+    ),
+    "a workflow of Agent Framework": (
+        {
+            "workflow_name": "w",
+            "state": {
+                "_executor_state": {
+                    "writer": {
+                        "cache": [
+                            agent_framework(
+                                "agent_framework._types",
+                                "Message",
+                                role="user",
+                                contents=[
+                                    agent_framework("x", "Content", type="text", text="Hi"),
+                                ],
+                            )
+                        ]
+                    }
+                }
+            },
+        },
+        [("user", "Hi")],
+    ),
+    "a crew": (
+        {
+            "entities": [
+                {
+                    "executor": {
+                        "messages": [
+                            {"role": "system", "content": "You are"},
+                            {"role": "user", "content": "Go"},
+                        ]
+                    }
+                }
+            ]
+        },
+        [("system", "You are"), ("user", "Go")],
+    ),
+    "a run of the Pydantic AI harness": (
+        {
+            "run_id": "r",
+            "messages": [
+                {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "Hi"}]}
+            ],
+        },
+        [("user", "Hi")],
+    ),
+    "a memory of LazyBridge": (
+        {"turns": [{"role": "user", "content": "Hi"}], "summary": ""},
+        [("user", "Hi")],
+    ),
+    "a channel of LangGraph with another name": (
+        {
+            "~checkpoint": packed({}),
+            "talk": packed([Obj("m", "HumanMessage", {"type": "human", "content": "Hi"})]),
+        },
+        [("user", "Hi")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_messages_are_found_wherever_a_state_has_them(name: str) -> None:
+    state, expected = STATES[name]
+    found = messages_of(state)
+    assert found is not None
+    records = [message(at, one) for at, one in enumerate(found[1])]
+    assert [(one["role"], one["text"]) for one in records] == expected
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        {"numbers": [1, 2, 3]},
+        {"users": [{"role": "admin", "name": "Ada"}]},
+        {"messages": "none"},
+        {"text": "{not JSON"},
+        [],
+        "text",
+    ],
+    ids=range(7),
+)
+def test_a_state_without_messages_has_none(state: Any) -> None:
+    assert messages_of(state) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "thought"),
+    [
+        ({"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hmm"}]}, "Hmm"),
+        ({"role": "assistant", "content": [{"type": "thinking", "thinking": "Hmm"}]}, "Hmm"),
+        (
+            {
+                "role": "assistant",
+                "content": [{"reasoningContent": {"reasoningText": {"text": "Hmm"}}}],
+            },
+            "Hmm",
+        ),
+        ({"role": "model", "parts": [{"text": "Hmm", "thought": True}]}, "Hmm"),
+        ({"role": "assistant", "content": [{"reasoning": {"reasoning_text": "Hmm"}}]}, "Hmm"),
+        ({"kind": "response", "parts": [{"part_kind": "thinking", "content": "Hmm"}]}, "Hmm"),
+        ({"role": "assistant", "contents": [{"type": "text_reasoning", "text": "Hmm"}]}, "Hmm"),
+        ({"role": "assistant", "content": "", "reasoning_content": "Hmm"}, "Hmm"),
+    ],
+    ids=range(8),
+)
+def test_a_models_thought_is_no_part_of_what_it_says(value: Any, thought: str) -> None:
+    record = message(0, value)
+    assert (record["role"], record["thought"], record["text"]) == ("assistant", thought, "")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c", "content": "no", "is_error": True}
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"toolResult": {"toolUseId": "c", "status": "error", "content": [{"text": "no"}]}}
+            ],
+        },
+        {"type": "tool", "content": "no", "tool_call_id": "c", "status": "error"},
+        {
+            "role": "tool",
+            "content": [
+                {"tool_call_result": {"result": "no", "origin": {"id": "c"}, "error": True}}
+            ],
+        },
+    ],
+    ids=["anthropic", "bedrock", "langchain", "haystack"],
+)
+def test_a_failed_call_is_marked(value: Any) -> None:
+    (result,) = message(0, value)["results"]
+    assert (result["id"], result["text"], result["error"]) == ("c", "no", True)
+
+
+def test_a_tool_of_the_models_provider_is_a_call() -> None:
+    record = message(
+        0,
+        {"type": "web_search_call", "id": "ws", "status": "completed", "action": {"query": "Rome"}},
+    )
+    (call,) = record["calls"]
+    assert (record["role"], call["id"], call["name"]) == ("assistant", "ws", "web_search_call")
+    assert call["arguments"]["children"][0]["key"] == "action"
+
+
+def test_an_entry_that_is_no_message_is_shown_as_its_value() -> None:
+    record = message(7, {"event": "ADD", "new_memory": "likes tea"})
+    assert (record["role"], record["index"]) == ("", 7)
+    assert record["text"] == "{event: ADD, new_memory: likes tea}"
+    assert record["value"]["length"] == 2
+
+
+def test_what_a_framework_keeps_for_itself_is_not_in_the_rest() -> None:
+    state = {
+        "~checkpoint": packed({}),
+        "branch:to:agent": packed(None),
+        "__start__": packed(1),
+        "empty": Packed("memalchemy:empty", b""),
+        "messages": [{"role": "user", "content": "Hi"}],
+        "topic": "tea",
+    }
+    assert rest_of(state, ("messages",)) == {"topic": "tea"}

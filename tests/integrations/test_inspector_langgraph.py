@@ -1,0 +1,110 @@
+"""The inspector on graphs of LangGraph: transcripts, interrupts, branches, channels of writes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.channels import DeltaChannel
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.types import Command, interrupt
+
+from memalchemy import Database
+from memalchemy.inspection import Inspector
+from memalchemy.integrations.langgraph import MemalchemySaver
+
+NAMESPACE = ("langgraph",)
+CONFIG: RunnableConfig = {"configurable": {"thread_id": "t"}}
+
+
+class Chat(TypedDict):
+    messages: Annotated[list[Any], add_messages]
+    topic: str
+
+
+def ask(state: Chat) -> Any:
+    call = {"id": "c1", "name": "refund", "args": {"order": 7}}
+    return {"messages": [AIMessage("", tool_calls=[call])], "topic": "refund"}
+
+
+def approve(state: Chat) -> Any:
+    answer = interrupt({"question": "refund?"})
+    return {"messages": [ToolMessage("yes" if answer else "no", tool_call_id="c1")]}
+
+
+def graph_of(db: Database) -> Any:
+    builder = StateGraph(Chat)
+    builder.add_node("ask", ask)
+    builder.add_node("approve", approve)
+    builder.add_edge(START, "ask")
+    builder.add_edge("ask", "approve")
+    builder.add_edge("approve", END)
+    return builder.compile(checkpointer=MemalchemySaver(db))
+
+
+async def test_a_graph_that_waits_is_shown_with_its_question(db: Database) -> None:
+    graph = graph_of(db)
+    await graph.ainvoke({"messages": [HumanMessage("Refund order 7")]}, CONFIG)
+    inspector = Inspector(db)
+    transcript = await inspector.transcript("t", NAMESPACE)
+    question, call = transcript["messages"]
+    assert (question["role"], question["text"]) == ("user", "Refund order 7")
+    assert (call["role"], call["calls"][0]["name"]) == ("assistant", "refund")
+    assert [child["key"] for child in transcript["rest"]["children"]] == ["topic"]
+    writes = await inspector.writes("t", NAMESPACE)
+    (waiting,) = writes["interrupts"]
+    assert waiting["value"]["children"][0]["node"]["text"] == "refund?"
+    steps = (await inspector.timeline("t", NAMESPACE))["steps"]
+    assert [step["interrupt"] for step in steps] == [True, False, False]
+    state = await inspector.state("t", NAMESPACE, path="/messages/0")
+    assert state["node"]["class"] == "langchain_core.messages.human.HumanMessage"
+
+
+async def test_a_change_of_an_earlier_step_is_a_branch(db: Database) -> None:
+    graph = graph_of(db)
+    await graph.ainvoke({"messages": [HumanMessage("Refund order 7")]}, CONFIG)
+    waiting = (await graph.aget_state(CONFIG)).config
+    await graph.ainvoke(Command(resume=True), CONFIG)
+    await graph.aupdate_state(waiting, {"topic": "exchange"}, as_node="ask")
+    inspector = Inspector(db)
+    newest, other, *before = (await inspector.timeline("t", NAMESPACE))["steps"]
+    assert (newest["lane"], newest["is_branch"], other["lane"]) == (0, True, 1)
+    assert {step["lane"] for step in before} == {0}
+    answered = await inspector.transcript("t", NAMESPACE, at=other["checkpoint_id"])
+    (result,) = answered["messages"][-1]["results"]
+    assert (result["id"], result["text"]) == ("c1", "yes")
+    found = await inspector.diff(
+        "t", NAMESPACE, a=other["checkpoint_id"], b=newest["checkpoint_id"]
+    )
+    changed = {change["path"]: change["op"] for change in found["changes"]}
+    assert (changed["/topic"], changed["/messages/2"]) == ("changed", "removed")
+
+
+def appended(before: list[Any], writes: list[list[Any]]) -> list[Any]:
+    return [*before, *(one for write in writes for one in write)]
+
+
+class Notes(TypedDict):
+    messages: Annotated[list[Any], DeltaChannel(appended, list, snapshot_frequency=4)]
+
+
+def note(state: Notes) -> Any:
+    return {"messages": [AIMessage(f"note {len(state['messages'])}")]}
+
+
+async def test_messages_that_only_writes_hold_are_in_the_transcript(db: Database) -> None:
+    builder = StateGraph(Notes)
+    builder.add_node("note", note)
+    builder.add_edge(START, "note")
+    builder.add_edge("note", END)
+    graph: Any = builder.compile(checkpointer=MemalchemySaver(db))
+    expected: list[str] = []
+    for turn in range(7):
+        said = HumanMessage(f"turn {turn}")
+        values = await graph.ainvoke({"messages": [said]}, CONFIG)
+        expected = [one.content for one in values["messages"]]
+        transcript = await Inspector(db).transcript("t", NAMESPACE)
+        assert [one["text"] for one in transcript["messages"]] == expected
+    assert len(expected) == 14

@@ -1,0 +1,142 @@
+"""The site has every page in its navigation, and every public name in its reference."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from website import check_site
+
+import memalchemy
+from memalchemy import integrations
+from pages import ROOT
+
+DOCS = ROOT / "docs"
+PACKAGES = (
+    "memalchemy",
+    "memalchemy.collections",
+    "memalchemy.conformance",
+    "memalchemy.context",
+    "memalchemy.conversations",
+    "memalchemy.http",
+    "memalchemy.memory",
+    "memalchemy.sync",
+)
+ADAPTERS = [one.name for one in pkgutil.iter_modules(integrations.__path__) if one.name[0] != "_"]
+
+
+class Config(yaml.SafeLoader):
+    """Reads mkdocs.yml, in which a tag names a function of Python."""
+
+
+Config.add_multi_constructor("tag:yaml.org,2002:python/", lambda loader, suffix, node: suffix)
+
+
+def configuration() -> dict[str, Any]:
+    return yaml.load((ROOT / "mkdocs.yml").read_text(), Config)
+
+
+def pages_of(nav: Any) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+    elif isinstance(nav, dict):
+        for below in nav.values():
+            yield from pages_of(below)
+    else:
+        for one in nav:
+            yield from pages_of(one)
+
+
+def described() -> Counter[str]:
+    pages = (DOCS / "reference").glob("*.md")
+    return Counter(
+        name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text(), re.M)
+    )
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    there = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+    assert sorted(pages_of(configuration()["nav"])) == there
+
+
+def test_the_site_loads_nothing_from_other_servers() -> None:
+    site = configuration()
+
+    assert site["theme"]["font"] is False
+    loaded = [*site["extra"]["polyfills"], *site["extra_css"], *site.get("extra_javascript", [])]
+    assert [one for one in loaded if not (DOCS / one).exists()] == []
+    assert "offline" in site["plugins"]
+
+
+def test_a_name_is_described_once() -> None:
+    assert [name for name, times in described().items() if times > 1] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_reference_describes_every_public_name(package: str) -> None:
+    names = importlib.import_module(package).__all__
+    there = described()
+    roots = {name for name in there if name.count(".") == 1}
+    lacking = [
+        name
+        for name in names
+        if f"{package}.{name}" not in there
+        # Names of a package below are described as those of memalchemy, if it has them.
+        and not (package != "memalchemy.sync" and f"memalchemy.{name}" in roots)
+        and not (package == "memalchemy.memory" and _is_another_packages(name, there))
+    ]
+
+    assert lacking == []
+
+
+def _is_another_packages(name: str, there: Counter[str]) -> bool:
+    value = getattr(memalchemy.memory, name)
+    return any(
+        getattr(importlib.import_module(f"memalchemy.{package}"), name, None) is value
+        and f"memalchemy.{package}.{name}" in there
+        for package in ("collections", "conversations")
+    )
+
+
+def test_the_reference_describes_what_every_adapter_exports() -> None:
+    exported = set()
+    for name in ADAPTERS:
+        base = ROOT / "src" / "memalchemy" / "integrations" / name
+        path = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+        (found,) = re.findall(r"^__all__ = \[(.*?)\]", path.read_text(), re.M | re.S)
+        exported |= {
+            f"memalchemy.integrations.{name}.{one}" for one in re.findall(r'"(\w+)"', found)
+        }
+
+    assert exported == {name for name in described() if name.startswith("memalchemy.integrations.")}
+
+
+def test_every_adapter_has_a_page_in_the_table_of_frameworks() -> None:
+    table = (DOCS / "integrations" / "index.md").read_text()
+
+    assert [name for name in ADAPTERS if f"({name.replace('_', '-')}.md)" not in table] == []
+
+
+def test_a_site_that_loads_something_from_elsewhere_or_from_nowhere_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_site, "SITE", tmp_path)
+    (tmp_path / "there.css").write_text("")
+    (tmp_path / "index.html").write_text(
+        '<link rel="canonical" href="https://memalchemy.example/">'
+        '<link rel="stylesheet" href="there.css"><script src="https://cdn.example/a.js"></script>'
+        '<img src="gone.svg"><a href="https://elsewhere.example/">a link is not loaded</a>'
+    )
+
+    assert check_site.foreign_or_missing_files() == [
+        "index.html loads https://cdn.example/a.js",
+        "index.html loads gone.svg, which is not there",
+    ]

@@ -1,0 +1,1 @@
+"""What builds the documentation site: see mkdocs.yml and `nox -s docs`."""

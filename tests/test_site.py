@@ -140,3 +140,9 @@ def test_a_site_that_loads_something_from_elsewhere_or_from_nowhere_is_seen(
         "index.html loads https://cdn.example/a.js",
         "index.html loads gone.svg, which is not there",
     ]
+
+
+def test_the_list_of_decisions_is_whole() -> None:
+    listed = (DOCS / "adr" / "index.md").read_text()
+
+    assert [one.name for one in DOCS.glob("adr/0*.md") if f"({one.name})" not in listed] == []

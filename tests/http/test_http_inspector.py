@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -747,3 +749,29 @@ async def test_an_encrypted_database_shows_what_is_readable_and_says_what_is_not
             problem = await ask(path, status=422, **parameters)
             assert problem["code"] == "MA-KEY-MISSING"
             assert "MEMALCHEMY_KEYS" in problem["detail"]
+
+
+async def test_the_command_serves_the_page_and_ends_at_a_signal(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/agent.db"
+    async with Database(url) as db:
+        await Checkpointer(db).save({"a": 1}, "thread")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "memalchemy", "inspect", url, "--no-browser", "--json"),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        document = await asyncio.wait_for(process.stdout.readuntil(b"}"), 60)
+        address = json.loads(document)["url"]
+        page, _, token = address.partition("#token=")
+        async with httpx.AsyncClient(base_url=page) as client:
+            assert (await client.get("")).headers["content-type"].startswith("text/html")
+            assert (await client.get("api/threads")).status_code == 401
+            headers = {"Authorization": f"Bearer {token}"}
+            found = (await client.get("api/threads", headers=headers)).json()
+            assert [row["thread_id"] for row in found["threads"]] == ["thread"]
+            other = await client.get("api/threads", headers=headers | {"Host": "evil.example"})
+            assert other.status_code == 421
+    finally:
+        process.terminate()
+    assert await asyncio.wait_for(process.wait(), 30) == 0

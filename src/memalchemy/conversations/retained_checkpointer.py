@@ -23,7 +23,7 @@ from memalchemy.database import Database, HostConnection
 from memalchemy.errors import NotSerialisable
 from memalchemy.events import operation
 from memalchemy.log.listing import all_threads
-from memalchemy.mapping import Fallback, to_mapping
+from memalchemy.mapping import Fallback
 from memalchemy.messages import copy_with, metadata_of, role_of, with_messages
 
 CACHED_THREADS = 256
@@ -154,7 +154,7 @@ class RetainedCheckpointer(Checkpointer[State]):
         self, state: Any, thread_id: str, connection: HostConnection | None
     ) -> tuple[Mapping[str, Any], Fallback | None]:
         """Stamp and trim the messages of a state before it is saved."""
-        mapping, fallback = to_mapping(state, self._state_type)
+        mapping, fallback = await super()._mapping_of(state, thread_id, connection)
         if not _messages(mapping):
             return mapping, fallback
         if (self.db.tenant, thread_id) not in self._times:

@@ -67,7 +67,7 @@ from memalchemy.log.listing import list_logs, list_logs_of_thread, measure_logs
 from memalchemy.log.pending_writes import bind_write_keys
 from memalchemy.log.scan import run_query
 from memalchemy.log.tables import truncate_to_second
-from memalchemy.memory import UserMemoryStore
+from memalchemy.memory import MemoryFact
 from memalchemy.search.scope import scope_binds
 from memalchemy.search.text import find_entries
 from memalchemy.store import Store
@@ -1061,14 +1061,14 @@ class Inspector:
         }
         value = item.value if isinstance(item.value, dict) else {}
         if kind == "facts":
-            facts = UserMemoryStore(self._store, namespace=item.namespace[:-1])
             with suppress(TypeError, ValueError):
-                fact = facts._read(item, datetime.now(UTC))
+                stored = MemoryFact(memory_id=item.key, user_id=item.namespace[-1], **value)
+                fact = stored.decay(datetime.now(UTC))
                 return link | {
                     "user": fact.user_id,
                     "text": fact.content,
                     "topics": list(fact.topics),
-                    "confidence": fact.confidence,
+                    "confidence": round(fact.confidence, 4),
                     "last_seen_at": time(fact.last_seen_at),
                     "created_at": time(fact.created_at),
                     "source_conversation_id": fact.source_conversation_id,

@@ -238,7 +238,7 @@ async def test_a_reader_beside_a_writer_that_comes_and_goes_reads_only_what_was_
     file: Path,
 ) -> None:
     await save(file, 0)
-    seen = []
+    seen: list[int] = []
     with subprocess.Popen(python(SAVE_OFTEN, url(file))) as writer:  # noqa: ASYNC220
         try:
             async with asyncio.timeout(60):
@@ -246,6 +246,7 @@ async def test_a_reader_beside_a_writer_that_comes_and_goes_reads_only_what_was_
                     async with Database(url(file), read_only=True) as db:
                         for _ in range(5):
                             state = await Checkpointer(db).load("thread")
+                            assert state is not None
                             assert state.get("again", []) in ([], [state["n"]] * 500)
                             seen.append(state["n"])
             assert writer.poll() is None

@@ -2,7 +2,9 @@
 
 The database is ``-x url=…``, or MEMALCHEMY_URL, or ``sqlalchemy.url`` of the ini file, or
 DATABASE_URL: the first that is given. Also ``-x schema=…`` and, for a downgrade,
-``-x delete-rows=yes``. The work is `memalchemy.migrate`'s, as is that of ``memalchemy upgrade``.
+``-x delete-rows=yes``. An upgrade and a downgrade print the database, without its password, and the
+revisions that it moved from and to. The work is `memalchemy.migrate`'s, as is that of
+``memalchemy upgrade``.
 """
 
 import asyncio
@@ -11,6 +13,7 @@ import os
 from alembic import context
 
 from memalchemy import Database, migrate
+from memalchemy.dialects import parse_url
 
 
 async def main(url: str, schema: str | None) -> None:
@@ -24,7 +27,7 @@ async def main(url: str, schema: str | None) -> None:
     finally:
         await database.close()
     if done is not None:
-        context.config.print_stdout("%s", done)
+        context.config.print_stdout("%s: %s", parse_url(url).display, done)
 
 
 arguments = context.get_x_argument(as_dictionary=True)

@@ -6,6 +6,7 @@ import importlib.util
 import string
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -165,26 +166,61 @@ def test_a_url_object_of_sqlalchemy_is_as_good_as_its_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "nonsense",
-    ["agent.db", "/var/lib/agent.db", "", " ", "sqlite", "://", "postgresql:ada@db", 7, None, b"x"],
+    ("text", "path"),
+    [
+        ("agent.db", "agent.db"),
+        ("agent.sqlite", "agent.sqlite"),
+        ("Agent.SQLITE3", "Agent.SQLITE3"),
+        ("./agent", "./agent"),
+        ("../state/agent", "../state/agent"),
+        ("state/agent.db", "state/agent.db"),
+        ("/var/lib/agent.db", "/var/lib/agent.db"),
+        ("a file of mine.db", "a file of mine.db"),
+        ("C:\\agents\\agent.db", "C:\\agents\\agent.db"),
+        ("C:/agents/agent", "C:/agents/agent"),
+        ("state\\agent", "state\\agent"),
+        ("sqlite:agent.db", "agent.db"),
+        ("sqlite:agent", "agent"),
+        ("sqlite:dir/agent.db", "dir/agent.db"),
+        ("sqlite:/var/agent.db", "/var/agent.db"),
+        ("sqlite:C:\\agents\\agent.db", "C:\\agents\\agent.db"),
+        ("sqlite::memory:", None),
+    ],
 )
-def test_what_is_not_a_url_is_refused_with_examples_of_those_that_are(nonsense: Any) -> None:
-    with pytest.raises(UnknownURL, match=r"sqlite:///path/to/file\.db"):
-        Database(nonsense)
+def test_a_path_names_a_sqlite_file(text: str, path: str | None) -> None:
+    target = parse_url(text)
+
+    assert (target.dialect, target.path) == ("sqlite", path)
+    assert not target.read_only
+    if path is not None:
+        assert parse_url(f"{text}?mode=ro") == parse_url(
+            URL.create("sqlite", database=path, query={"mode": "ro"})
+        )
+
+
+def test_a_file_that_is_there_needs_no_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnknownURL, match=r"'agents' is not a database URL.*\./agents"):
+        parse_url("agents")
+    tmp_path.joinpath("agents").touch()
+
+    assert parse_url("agents").path == "agents"
 
 
 @pytest.mark.parametrize(
-    ("text", "url"),
+    "nonsense",
     [
-        ("sqlite:agent.db", "sqlite:///agent.db"),
-        ("sqlite:dir/agent.db", "sqlite:///dir/agent.db"),
-        ("sqlite:/var/agent.db", "sqlite:////var/agent.db"),
+        "", " ", "://", "sqlite:", "//host/agents", "postgresql:ada@db", "ada@host/agents",
+        "ada:hush@host/agents.db", "localhost:5432/agents", "a.db?cache=shared", "a\n.db", 7, None,
+        b"x",
     ],
-)
-def test_the_name_of_a_checkpointer_is_answered_with_the_url(text: str, url: str) -> None:
-    with pytest.raises(UnknownURL) as caught:
-        Database(text)
-    assert str(caught.value).endswith(f"did you mean {url}?")
+)  # fmt: skip
+def test_what_is_not_a_url_is_refused_with_examples_of_those_that_are(nonsense: Any) -> None:
+    with pytest.raises(UnknownURL, match=r"sqlite:///path/to/file\.db") as refused:
+        Database(nonsense)
+    assert "hush" not in str(refused.value)
 
 
 @pytest.mark.parametrize("scheme", ["mysql", "mongodb", "redis", "mysql+pymysql", "https"])

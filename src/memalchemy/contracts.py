@@ -33,7 +33,7 @@ Seconds = float | int | timedelta
 State = TypeVar("State", default=dict[str, Any])
 """What `Checkpointer.load` returns: the ``state_type``, or a dict without one."""
 
-MigrateMode = Literal["auto", "check", "off"]
+MigrateMode = Literal["auto", "upgrade", "check", "off"]
 """Handling of the schema on first use: see `memalchemy.Database`."""
 
 Durability = Literal["full", "normal"]

@@ -75,13 +75,19 @@ class SchemaOutdated(MemalchemyError):
         schema: str | None = None,
         missing_file: str | None = None,
         replica: bool = False,
+        read_only: bool = False,
     ) -> None:
         what = "the read replica" if replica else "the database"
         found = f"is at revision {current}" if current else "has no memalchemy schema"
         where = f" in {schema!r}" if schema else ""
         option = f" --schema {schema}" if schema else ""
         state = f"{what} {found}{where}, this release needs {head}"
-        todo = f"memalchemy --db URL{option} upgrade (in Python: await Database(…).migrate())"
+        todo = (
+            f"memalchemy --db URL{option} upgrade (in Python: await Database(…).migrate(), before "
+            "`async with`; or, in development, Database(…, migrate='upgrade'))"
+        )
+        if read_only:
+            todo += "; not on this Database, which was opened read-only"
         if missing_file is not None:
             message = f"there is no file {missing_file}, so no database. To create it run: {todo}."
         elif replica:
@@ -249,6 +255,19 @@ class CapabilityMissing(MemalchemyError, NotImplementedError):
     def __init__(self, message: str, *, capability: str | None = None) -> None:
         super().__init__(message)
         self.capability = capability
+
+
+class ReadOnly(CapabilityMissing):
+    """The database was opened read-only, or is a read-only view; nothing was sent or changed."""
+
+    code = "MA-READ-ONLY"
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(
+            message
+            or "this database was opened read-only (read_only=True, or mode=ro in its URL), so it "
+            "only reads: to write, open it without that"
+        )
 
 
 class StoreCapabilityError(CapabilityMissing):

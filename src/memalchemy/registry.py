@@ -18,6 +18,7 @@ from sqlalchemy.engine import URL
 from memalchemy.checkpoints import Checkpointer
 from memalchemy.contracts import State
 from memalchemy.database import Database
+from memalchemy.dialects.urls import file_url
 
 if TYPE_CHECKING:
     from memalchemy.http.client import HTTPCheckpointer
@@ -67,6 +68,7 @@ def get_checkpointer(checkpointer: str, **options: Any) -> Any:
     - ``postgresql:DATABASE``, ``oracle:HOST:PORT/SERVICE`` (or an alias), with *host*, *port*,
       *user* and *password*; or a URL after the colon.
     - ``http:BASE_URL``: `HTTPCheckpointer`, with its arguments.
+    - The path of a SQLite file, as `Database` takes it: ``agent.db``, ``./state/agent.db``.
     - A URL: ``sqlite:///agent.db``, ``postgresql://…``, ``oracle://…``, ``http://…``, ``https://…``.
 
     *options* are those of `Checkpointer` and of `Database`, and for a server SQLAlchemy's own for
@@ -82,6 +84,10 @@ def get_checkpointer(checkpointer: str, **options: Any) -> Any:
     provider, colon, hint = checkpointer.partition(":")
     if hint.startswith("//"):
         provider, hint = provider.partition("+")[0], checkpointer
+    if provider not in list_checkpointers() and provider not in _ALIASES:
+        file = file_url(checkpointer)
+        if file is not None:
+            return _open(file, options)
     factory = _factory(provider)
     if colon and not hint:
         raise ValueError(f"there is nothing after the colon in {checkpointer!r}")

@@ -166,6 +166,26 @@ async def test_entering_the_context_checks_at_once(empty: Callable[..., Database
             pass
 
 
+async def test_upgrade_migrates_a_server_on_first_use_too(empty: Callable[..., Database]) -> None:
+    async with empty(migrate="upgrade") as db:
+        await Checkpointer(db).save({"n": 1}, "thread")
+        assert await db.current() == migrate.head()
+
+    async with empty(migrate="upgrade") as again:
+        assert await Checkpointer(again).load("thread") == {"n": 1}
+
+
+async def test_the_error_of_an_opening_names_both_ways(empty: Callable[..., Database]) -> None:
+    with pytest.raises(SchemaOutdated, match=r"memalchemy --db URL upgrade.*migrate='upgrade'"):
+        async with empty(migrate="check"):
+            pass
+
+    db = empty(migrate="check")
+    await db.migrate()
+    async with db:
+        assert await db.current() == migrate.head()
+
+
 async def test_check_never_migrates(empty: Callable[..., Database]) -> None:
     db = empty(migrate="check")
 

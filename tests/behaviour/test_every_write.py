@@ -26,6 +26,7 @@ from host_urls import async_url
 from memalchemy import CapabilityMissing, Database, KeyMissing, Store
 from memalchemy.codec.encryption import generate_key
 from memalchemy.database import Intent
+from memalchemy.errors import ReadOnly
 
 KEY, OTHER = generate_key(), generate_key()
 
@@ -42,10 +43,12 @@ async def opened(shared_url: str) -> AsyncIterator[Open]:
     mine = f"t-{uuid.uuid4().hex[:16]}"
     async with AsyncExitStack() as stack:
 
-        async def open_(keys: list[str] | None) -> Database:
+        async def open_(keys: list[str] | None, **options: Any) -> Database:
             # Vectors are stored where they are given, so that those are refused for the keys, too.
             readable = ["vectors"] if keys else []
-            db = memalchemy.Database(shared_url, tenant=mine, keys=keys, readable=readable)
+            db = memalchemy.Database(
+                shared_url, tenant=mine, keys=keys, readable=readable, **options
+            )
             return await stack.enter_async_context(db)
 
         yield open_
@@ -128,7 +131,8 @@ async def test_who_has_no_key_of_the_tenant_writes_nothing_into_it(
 
 
 @pytest.mark.parametrize("road", ["alone", "our transaction"])
-async def test_a_read_only_view_writes_nothing(opened: Open, road: str) -> None:
+@pytest.mark.parametrize("view_of", ["replica()", "read_only=True"])
+async def test_a_read_only_view_writes_nothing(opened: Open, view_of: str, road: str) -> None:
     keyed = await opened(keys=[KEY])
     await fill(keyed)
     before = await rows_of(keyed)
@@ -137,8 +141,10 @@ async def test_a_read_only_view_writes_nothing(opened: Open, road: str) -> None:
         connection: Any = None
         if road == "our transaction":
             connection = await stack.enter_async_context(keyed.transaction())
-        view = keyed.replica()
-        through = [name async for name in let_through(view, CapabilityMissing, connection)]
+        view = (
+            keyed.replica() if view_of == "replica()" else await opened(keys=[KEY], read_only=True)
+        )
+        through = [name async for name in let_through(view, ReadOnly, connection)]
 
     assert through == []
     assert await rows_of(keyed) == before
@@ -185,7 +191,7 @@ async def test_saves_that_go_together_are_each_looked_at(opened: Open) -> None:
         return_exceptions=True,
     )
 
-    assert [type(found) for found in outcomes] == [str, KeyMissing, CapabilityMissing] * 8
+    assert [type(found) for found in outcomes] == [str, KeyMissing, ReadOnly] * 8
     assert len(await memalchemy.Checkpointer(tenants[0]).list_threads()) == 8
     assert await memalchemy.Checkpointer(plain).list_threads() == []
 

@@ -206,7 +206,7 @@ def test_the_option_wins_over_the_environment(
     [
         (("threads",), 2, "MA-USAGE"),
         (("threads", "--db", "mysql://host/db"), 2, "MA-UNKNOWN-URL"),
-        (("threads", "--db", "agent.db"), 2, "MA-UNKNOWN-URL"),
+        (("threads", "--db", "agent"), 2, "MA-UNKNOWN-URL"),
         (("threads", "--db", "sqlite://"), 2, "MA-USAGE"),
         (("threads", "--db", "sqlite:////nowhere/agent.db"), 3, "MA-UNREACHABLE"),
         (("threads", "--db", "postgresql://me:secret@127.0.0.1:1/d"), 3, "MA-UNREACHABLE"),
@@ -260,7 +260,8 @@ def test_a_failure_is_one_line_and_a_code(
     ("arguments", "helps"),
     [
         (("threads",), "--db sqlite:///agent.db"),
-        (("threads", "--db", "agent.db"), "sqlite:///agent.db"),
+        (("threads", "--db", "agent"), "sqlite:///agent or ./agent"),
+        (("threads", "--db", "none.db"), "memalchemy upgrade"),
         (("threads", "--db", "sqlite:////nowhere/agent.db"), "memalchemy upgrade"),
         (("history", "nobody", "--db", "FILE"), "memalchemy threads"),
         (("show", "airline-1", "--at", "x", "--db", "FILE"), "memalchemy history"),

@@ -13,7 +13,13 @@ import traceback
 from memalchemy import Checkpointer, Database
 
 
-async def upgrade_and_save(who: str, url: str, pgbouncer: bool) -> list[str]:
+async def upgrade_and_save(
+    who: str, url: str, pgbouncer: bool, first_use: bool = False
+) -> list[str]:
+    if first_use:
+        async with Database(url, migrate="upgrade", pgbouncer=pgbouncer) as db:
+            await Checkpointer(db).save({"who": who}, f"thread {who}")
+        return []
     async with Database(url, migrate="off", pgbouncer=pgbouncer) as db:
         ran = await db.migrate()
         await db.check()

@@ -16,6 +16,7 @@ import pytest
 from programs import CHECKOUT, alembic
 
 from memalchemy import Checkpointer, Database, migrate
+from memalchemy.dialects import parse_url
 from memalchemy.errors import DowngradeRefused
 from servers import Postgres
 
@@ -96,13 +97,15 @@ def test_without_a_url_it_says_how_to_give_one(monkeypatch: pytest.MonkeyPatch) 
         alembic(INI, "current")
 
 
-def test_it_says_what_it_did(run: Callable[..., str]) -> None:
+def test_it_says_what_it_did_and_where(run: Callable[..., str], fresh_url: str) -> None:
+    place = parse_url(fresh_url).display
     chain = [script.revision for script in migrate.scripts().walk_revisions()][::-1]
     now = f"the database is at {chain[-1]}\n"
-    assert run("upgrade", "head") == f"ran {', '.join(chain)}; {now}"
-    assert run("upgrade", "head") == f"nothing to do; {now}"
-    undone = ", ".join(reversed(chain))
-    assert run("downgrade", "base") == f"ran {undone}; the database is at no schema\n"
+    moved = f"from no schema to {chain[-1]}, ran {', '.join(chain)}"
+    assert run("upgrade", "head") == f"{place}: {moved}; {now}"
+    assert run("upgrade", "head") == f"{place}: nothing to do; {now}"
+    undone = f"from {chain[-1]} to no schema, ran {', '.join(reversed(chain))}"
+    assert run("downgrade", "base") == f"{place}: {undone}; the database is at no schema\n"
 
 
 def test_what_it_upgraded_the_library_accepts(run: Callable[..., str], fresh_url: str) -> None:

@@ -37,11 +37,15 @@ class Crew:
         ]
         assert self._answers() == ["ready"] * SIZE
 
-    def upgrade(self, url: str, *, pgbouncer: bool = False) -> list[Any]:
-        """What `Database.migrate` returned in each process, or its traceback."""
+    def upgrade(self, url: str, *, pgbouncer: bool = False, first_use: bool = False) -> list[Any]:
+        """What `Database.migrate` returned in each process, or its traceback.
+
+        With *first_use* each has opened it with ``migrate="upgrade"`` instead.
+        """
+        order = {"url": url, "pgbouncer": pgbouncer, "first_use": first_use}
         for member in self.members:
             assert member.stdin is not None
-            member.stdin.write(json.dumps({"url": url, "pgbouncer": pgbouncer}) + "\n")
+            member.stdin.write(json.dumps(order) + "\n")
         return self._answers()
 
     def dismiss(self) -> None:
@@ -74,6 +78,21 @@ async def test_on_a_sqlite_file(crew: Crew, tmp_path: Path) -> None:
 async def test_on_postgresql(crew: Crew, postgres: Postgres, fresh_postgres: str) -> None:
     url = postgres.url(fresh_postgres)
     await expect_one_upgrade(crew.upgrade(url), url)
+
+
+@pytest.mark.parametrize("road", ["sqlite", "asyncpg", "psycopg"])
+async def test_processes_that_upgrade_on_first_use(
+    crew: Crew, postgres: Postgres, fresh_postgres: str, road: str, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/agent.db"
+    if road != "sqlite":
+        url = postgres.url(fresh_postgres, driver=road)
+
+    assert crew.upgrade(url, first_use=True) == [[]] * SIZE
+
+    async with Database(url, migrate="check") as db:
+        assert await db.current() == migrate.head()
+        assert len(await Checkpointer(db).list_threads()) == SIZE
 
 
 async def test_on_postgresql_through_pgbouncer(

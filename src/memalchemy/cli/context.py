@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from memalchemy.cli.parsers import read_text_file
 from memalchemy.cli.terminal import Terminal
 from memalchemy.cli.usage import UsageError, usage_errors
 from memalchemy.contracts import MigrateMode
-from memalchemy.errors import DatabaseUnreachable, UnknownURL
+from memalchemy.errors import DatabaseUnreachable
 
 if TYPE_CHECKING:
     from memalchemy import Database
@@ -58,6 +57,7 @@ class Context:
         self,
         *,
         migrate: MigrateMode = "check",
+        read_only: bool = False,
         create: bool = False,
         offline: bool = False,
     ) -> Database:
@@ -65,6 +65,8 @@ class Context:
 
         Args:
             migrate: as `Database` takes it.
+            read_only: as `Database` takes it: for a command that only reads, which then also works
+                on files and directories that cannot be written.
             create: allow a SQLite file that does not exist yet.
             offline: the command only asks for the dialect and never connects.
 
@@ -74,16 +76,13 @@ class Context:
         """
         from memalchemy import Database
 
-        if re.fullmatch(r"[^:@?#\s]+", self.url):  # a path: it holds no password to repeat
-            raise UnknownURL(
-                f"{self.url!r} is not a database URL; for a SQLite file write sqlite:///{self.url}"
-            )
         with usage_errors():
             db = Database(
                 self.url,
                 tenant=self.tenant,
                 schema=self.options.schema,
                 migrate=migrate,
+                read_only=read_only,
                 keys=_read_keys(self.options.keys_file),
                 readable=[kind for kind in (self.options.readable or "").split(",") if kind],
                 allow_plaintext=self.options.allow_plaintext,
@@ -107,6 +106,13 @@ class Context:
         """The file of a SQLite database; ``None`` on a server and in memory."""
         path = self._target.path
         return None if path is None else Path(path)
+
+    @property
+    def is_writable_file(self) -> bool:
+        """True of a SQLite file that may be written, and whose directory may be."""
+        file = self.sqlite_file
+        places = () if file is None else (file, file.absolute().parent)
+        return file is not None and all(os.access(place, os.W_OK) for place in places)
 
     @property
     def display_url(self) -> str:

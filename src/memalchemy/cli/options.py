@@ -27,7 +27,11 @@ class CommonOptions:
 
     db: Annotated[
         str | None,
-        typer.Option("--db", metavar="URL", help=f"URL of the database. [env: {URL_VARIABLE}]"),
+        typer.Option(
+            "--db",
+            metavar="URL",
+            help=f"URL of the database, or path of a SQLite file. [env: {URL_VARIABLE}]",
+        ),
     ] = None
     tenant: Annotated[
         str | None,

@@ -65,6 +65,7 @@ class Backend:
         *,
         schema: str | None,
         migrate: MigrateMode,
+        read_only: bool,
         pgbouncer: bool,
         durability: Durability,
         connect_timeout: float | None,
@@ -94,6 +95,18 @@ class Backend:
         self._options: dict[str, Any] = (
             {"schema_translate_map": {None: schema}} if schema is not None else {}
         )
+        self.read_only = read_only or (target is not None and target.read_only)
+        in_memory = target is not None and self.dialect.single_writer and target.path is None
+        if self.read_only and in_memory:
+            raise ValueError(
+                "a database in memory is new and empty, so it cannot be opened read-only"
+            )
+        if self.read_only and migrate == "upgrade":
+            raise ValueError("migrate='upgrade' writes, and the database is opened read-only")
+        if migrate == "auto":
+            migrate = "upgrade" if self.dialect.single_writer and target is not None else "check"
+        if self.read_only and migrate == "upgrade":
+            migrate = "check"
         self._migrate = migrate
         self._pid = os.getpid()
         self._is_ready = False
@@ -110,7 +123,8 @@ class Backend:
                 weakref.ref(self),
                 target.path,
                 "FULL" if durability == "full" else "NORMAL",
-                may_create=migrate == "auto",
+                may_create=self._migrate == "upgrade",
+                read_only=self.read_only,
                 open_timeout=connect_timeout,
                 statement_timeout=statement_timeout,
             )
@@ -131,6 +145,7 @@ class Backend:
                 pgbouncer=pgbouncer,
                 connect_timeout=CONNECT_TIMEOUT if connect_timeout is None else connect_timeout,
                 statement_timeout=statement_timeout,
+                read_only=self.read_only,
                 options=engine_options,
                 **own,
             )
@@ -178,7 +193,7 @@ class Backend:
         async with self._ready_locks.setdefault(loop, asyncio.Lock()):
             if self._is_ready:
                 return
-            if self._migrate == "auto" and isinstance(self._executor, SQLiteExecutor):
+            if self._migrate == "upgrade":
                 await self.migrate("head", only_if_needed=True)
             elif self._migrate != "off":
                 await self.check()
@@ -195,7 +210,9 @@ class Backend:
         return await self.run_schema_job(job, write=True)
 
     async def check(self) -> None:
-        await self.run_schema_job(lambda c: migrate.check(c, schema=self.schema))
+        await self.run_schema_job(
+            lambda c: migrate.check(c, schema=self.schema, read_only=self.read_only)
+        )
 
     async def current(self) -> str | None:
         try:

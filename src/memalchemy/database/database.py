@@ -30,7 +30,7 @@ from memalchemy.database.key_registry import KeyRegistry, refuse_payloads
 from memalchemy.database.program_runner import Decode
 from memalchemy.database.replica import Replica
 from memalchemy.dialects import Dialect
-from memalchemy.errors import CapabilityMissing
+from memalchemy.errors import ReadOnly
 from memalchemy.events import Event
 from memalchemy.keys import check_tenant
 from memalchemy.statements import Program
@@ -47,15 +47,23 @@ class Database:
             await Checkpointer(db).save({"messages": []}, "thread-1")
 
     Args:
-        url: ``sqlite:///agent.db``, ``sqlite://`` (in memory), ``postgresql://…``, ``oracle://…``,
-            or an `AsyncEngine` of the host's, which stays the host's to dispose.
+        url: ``sqlite:///agent.db`` or the path itself (see below), ``sqlite://`` (in memory),
+            ``postgresql://…``, ``oracle://…``, or an `AsyncEngine` of the host's, which stays the
+            host's to dispose.
         read_url: a read replica of the database at *url*, as a URL or an `AsyncEngine`; PostgreSQL
             and Oracle. Listings, search and statistics are read from it; see below.
         tenant: the owner of the data; every row carries it, and no operation crosses it.
         schema: the schema that holds the tables (PostgreSQL, Oracle).
         migrate: ``"auto"`` brings a SQLite file to this release's schema on first use and only
-            checks a server's; ``"check"`` only ever checks; ``"off"`` does neither. A SQLite
-            file that is not there is made by ``"auto"``, `migrate` and `run_sync` only.
+            checks a server's; ``"upgrade"`` brings a server's there, too, under a lock, so several
+            processes may start at once: for development and tests. ``"check"`` only ever checks;
+            ``"off"`` does neither. A SQLite file that is not there is made by ``"auto"``,
+            ``"upgrade"``, `migrate` and `run_sync` only.
+        read_only: refuse every write with `ReadOnly`, create nothing, run no migration. A SQLite
+            file is read as it is, also where neither it nor its directory may be written, and while
+            another process writes it; ``?mode=ro`` in its URL says the same. A server's sessions
+            are told to take no writes; an `AsyncEngine` of the host's stays as it is. The schema
+            must be one that this release works with: `SchemaOutdated` otherwise.
         pgbouncer: the URL leads to PgBouncer in transaction mode.
         durability: ``"full"``: what was acknowledged survives a power cut. ``"normal"`` (SQLite
             only): it survives a crash of the process; a power cut may lose the last commits.
@@ -84,6 +92,10 @@ class Database:
     reads everything there, `replica` everything from the replica. While the replica is away its
     reads go to the primary; `memalchemy.database.replica` logs that once for each outage.
 
+    A path stands for the SQLite file there if it can be nothing else: it ends in ``.db``,
+    ``.sqlite`` or ``.sqlite3``, has a ``/`` or a backslash in it, or names a file that is there.
+    After ``sqlite:`` any path does.
+
     Construction does no I/O and needs no running loop; one object serves several loops, one after
     another or in several threads, and survives a fork. One of SQLite that is dropped without
     `close` ends its threads when they have done what they were given.
@@ -99,6 +111,7 @@ class Database:
         tenant: str = "default",
         schema: str | None = None,
         migrate: MigrateMode = "auto",
+        read_only: bool = False,
         pgbouncer: bool = False,
         durability: Durability = "full",
         connect_timeout: float | None = None,
@@ -108,8 +121,8 @@ class Database:
         allow_plaintext: bool = False,
         **engine_options: Any,
     ) -> None:
-        if migrate not in ("auto", "check", "off"):
-            raise ValueError(f"migrate is 'auto', 'check' or 'off', not {migrate!r}")
+        if migrate not in ("auto", "upgrade", "check", "off"):
+            raise ValueError(f"migrate is 'auto', 'upgrade', 'check' or 'off', not {migrate!r}")
         if durability not in ("full", "normal"):
             raise ValueError(f"durability is 'full' or 'normal', not {durability!r}")
         self.tenant = check_tenant(tenant)
@@ -119,6 +132,7 @@ class Database:
             Backend,
             schema=schema,
             migrate=migrate,
+            read_only=read_only,
             pgbouncer=pgbouncer,
             durability=durability,
             connect_timeout=connect_timeout,
@@ -126,7 +140,11 @@ class Database:
             engine_options=engine_options,
         )
         self._backend = open_(url)
-        self._replica = None if read_url is None else Replica(open_(read_url), self._backend)
+        if migrate == "upgrade":
+            migrate = "check"  # a replica follows its primary
+        self._replica = (
+            None if read_url is None else Replica(open_(read_url, migrate=migrate), self._backend)
+        )
         self._replica_reads: Literal["some", "none", "all"] = "some"
         self._fallback = True
 
@@ -153,11 +171,15 @@ class Database:
     @property
     def identity(self) -> object:
         """Key for caches: the same for all tenants of a `Database`; a replica's is another."""
-        return self._backend if self._replica is None or not self.read_only else self._replica
+        return self._backend if self._replica is None or not self._is_replica else self._replica
 
     @property
     def read_only(self) -> bool:
-        """True of a `replica`, which refuses every write."""
+        """True if it was opened read-only, and of a `replica`: every write is refused."""
+        return self._backend.read_only or self._is_replica
+
+    @property
+    def _is_replica(self) -> bool:
         return self._replica_reads == "all"
 
     @property
@@ -188,7 +210,7 @@ class Database:
         """Return this database read-only: every read is from the replica, however old its data.
 
         Recent writes may be missing from it. Writes, migrations and transactions are refused with
-        `CapabilityMissing`. With ``fallback=False`` an unreachable replica is an error:
+        `ReadOnly`. With ``fallback=False`` an unreachable replica is an error:
         `DatabaseUnreachable`, or `SchemaOutdated` while it does not have the primary's schema yet;
         otherwise the primary answers. Without a *read_url* it reads from the database itself, so
         that code can be the same where there is no replica.
@@ -210,7 +232,7 @@ class Database:
 
     async def __aenter__(self) -> Database:
         try:
-            if self._replica is None or not self.read_only:
+            if self._replica is None or not self._is_replica:
                 await self._backend.ready()
             if self._replica is not None:
                 await self._replica.read(Backend.ready, fallback=self._fallback)
@@ -379,8 +401,8 @@ class Database:
                 instead.
 
         Raises:
-            CapabilityMissing: it writes, and this is a `replica`; or it is maintenance, through
-                PgBouncer or in memory.
+            ReadOnly: it writes, and this was opened read-only or is a `replica`.
+            CapabilityMissing: it is maintenance, through PgBouncer or in memory.
             KeyMissing: it may write payloads, and the tenant is encrypted with other keys.
         """
         if intent.writes:
@@ -406,7 +428,7 @@ class Database:
         For callers whose payloads are written by somebody else.
 
         Raises:
-            CapabilityMissing: this is a `replica`.
+            ReadOnly: this was opened read-only or is a `replica`.
             KeyMissing: the tenant is encrypted with other keys than these.
         """
         self.check_writable()
@@ -417,12 +439,14 @@ class Database:
         self._key_registry.forget()
 
     def _reads_replica(self, intent: Intent) -> bool:
-        return self.read_only or (intent.replica_ok and self._replica_reads == "some")
+        return self._is_replica or (intent.replica_ok and self._replica_reads == "some")
 
     def check_writable(self) -> None:
-        """Raise `CapabilityMissing` on a `replica`, before a program finds out."""
-        if self.read_only:
-            raise CapabilityMissing(
+        """Raise `ReadOnly` if it was opened read-only or is a `replica`, before a program does."""
+        if self._backend.read_only:
+            raise ReadOnly
+        if self._is_replica:
+            raise ReadOnly(
                 "this is db.replica(), which only reads: write through the Database that it came "
                 "from"
             )

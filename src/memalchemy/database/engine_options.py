@@ -20,6 +20,7 @@ def engine_options(
     pgbouncer: bool,
     connect_timeout: float,
     statement_timeout: float | None,
+    read_only: bool,
     given: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the options of `create_async_engine` for *target*; those that were *given* win."""
@@ -34,6 +35,11 @@ def engine_options(
         connect_timeout=connect_timeout,
         statement_timeout=statement_timeout,
     )
+    if read_only:
+        options = dialect.read_only_options(options, target, pgbouncer=pgbouncer)
+        if "execution_options" in options and "execution_options" in given:
+            both = options["execution_options"] | given["execution_options"]
+            given = given | {"execution_options": both}
     connect_args = options["connect_args"] | {
         name: fspath(given[name]) if isinstance(given[name], PathLike) else given[name]
         for name in dialect.connect_options

@@ -40,10 +40,10 @@ def back_up(source: sqlite3.Connection, file: Path, progress: Progress) -> int:
         found = [row[0] for row in target.execute("PRAGMA integrity_check(1)")]
         if found != ["ok"] or target.execute("PRAGMA foreign_key_check").fetchone():
             raise Corrupt("the backup does not pass SQLite's integrity check, so it was removed")
-    if database:
-        shutil.copymode(database, file)
     with file.open("rb+") as written:
         os.fsync(written.fileno())
+    if database:
+        shutil.copymode(database, file)
     return file.stat().st_size
 
 

@@ -52,6 +52,8 @@ class SQLiteConnection(sqlite3.Connection):
     """A lock around closing. The last connection to close empties the write-ahead log, and of two
     that close at once neither is the last.
     """
+    is_current: Callable[[], bool] = staticmethod(lambda: True)
+    """False once what was read may be of two moments; see `sqlite_read_only`."""
 
     def set_statement_timeout(self, seconds: float) -> None:
         """Interrupt every statement that runs for longer; never COMMIT, which takes few steps."""

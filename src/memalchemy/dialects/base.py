@@ -588,6 +588,15 @@ class Dialect:
         """Return the options of `create_async_engine` for a driver, ``connect_args`` among them."""
         return {"connect_args": dict(target.connect_args)}
 
+    def read_only_options(
+        self, options: dict[str, Any], target: Target, *, pgbouncer: bool
+    ) -> dict[str, Any]:
+        """Return *options* of `engine_options` with those under which the server takes no writes.
+
+        Memalchemy refuses writes itself before it sends them; the server is the second to refuse.
+        """
+        return options
+
     def in_transaction(self, raw: Any) -> bool:
         """Return whether a driver's connection is in a transaction, as the server last reported."""
         raise NotImplementedError

@@ -523,6 +523,7 @@ _BY_CODE = {
     "ORA-01031": Failure.PERMISSION,
     "ORA-01950": Failure.PERMISSION,
     "ORA-16000": Failure.READ_ONLY,
+    "ORA-28193": Failure.READ_ONLY,
     "ORA-00060": Failure.ROLLED_BACK,
     "ORA-08177": Failure.ROLLED_BACK,
     "ORA-51815": Failure.ROLLED_BACK,
@@ -560,6 +561,16 @@ _BY_CODE = {
     "DPY-6003": Failure.UNREACHABLE,
     "DPY-6005": Failure.UNREACHABLE,
 }
+
+
+READ_ONLY_SESSION = "ALTER SESSION SET READ_ONLY = TRUE"
+"""Since Oracle Database 23ai: the session takes neither DML nor DDL (ORA-28193)."""
+
+
+def _make_session_read_only(connection: Any, _: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute(READ_ONLY_SESSION)
+    cursor.close()
 
 
 class Oracle(Dialect):
@@ -625,6 +636,11 @@ class Oracle(Dialect):
         statement_timeout: float | None,
     ) -> dict[str, Any]:
         return {"connect_args": {"tcp_connect_timeout": connect_timeout} | target.connect_args}
+
+    def read_only_options(
+        self, options: dict[str, Any], target: Target, *, pgbouncer: bool
+    ) -> dict[str, Any]:
+        return options | {"pool_events": [(_make_session_read_only, "connect")]}
 
     def in_transaction(self, raw: Any) -> bool:
         # Known since python-oracledb 2.3. Its connections wait for one another's users themselves.

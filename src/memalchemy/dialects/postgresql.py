@@ -898,6 +898,8 @@ _BY_STATE = {
 
 _SSL_MODES = {"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
 
+_READ_ONLY = "default_transaction_read_only"
+
 _decode_first_value = json.JSONDecoder().raw_decode
 
 
@@ -979,6 +981,20 @@ class PostgreSQL(Dialect):
             elif statement_timeout is not None:
                 timeout = f"-c statement_timeout={round(statement_timeout * 1000)}"
                 connect_args["options"] = f"{connect_args.get('options', '')} {timeout}".strip()
+        return options | {"connect_args": connect_args}
+
+    def read_only_options(
+        self, options: dict[str, Any], target: Target, *, pgbouncer: bool
+    ) -> dict[str, Any]:
+        if pgbouncer:  # which takes no server options; every statement is in a transaction there
+            return options | {"execution_options": {"postgresql_readonly": True}}
+        connect_args = dict(options["connect_args"])
+        if target.url.get_driver_name() == "asyncpg":
+            settings = connect_args.get("server_settings", {})
+            connect_args["server_settings"] = settings | {_READ_ONLY: "on"}
+        else:
+            given = connect_args.get("options", "")
+            connect_args["options"] = f"{given} -c {_READ_ONLY}=on".strip()
         return options | {"connect_args": connect_args}
 
     def in_transaction(self, raw: Any) -> bool:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import ArgumentError
 
 from memalchemy.column_types import ColumnTypes
 from memalchemy.dialects.base import Dialect
-from memalchemy.dialects.urls import EXPECTED, Target
+from memalchemy.dialects.urls import EXPECTED, Target, file_url
 from memalchemy.errors import MemalchemyError, UnknownURL
 
 ENTRY_POINTS = "memalchemy.dialects"
@@ -164,14 +164,14 @@ def has_dynamic_types(sqlalchemy_name: str) -> bool:
 
 
 def parse_url(text: str | URL) -> Target:
-    """Read a database URL as people type it or providers hand it out.
+    """Read a database URL as people type it or providers hand it out, or the path of a SQLite file.
 
     Raises:
         UnknownURL: no database that memalchemy works on, or not a URL.
         DriverMissing: the Python driver for it is not installed.
     """
     try:
-        url = make_url(text)
+        url = (file_url(text) if isinstance(text, str) else None) or make_url(text)
     except (ArgumentError, ValueError, TypeError):
         raise UnknownURL(_not_a_url(text)) from None
     scheme, _, driver = url.drivername.partition("+")
@@ -188,10 +188,12 @@ def parse_url(text: str | URL) -> Target:
 
 
 def _not_a_url(text: object) -> str:
-    """Return what is wrong with *text*, of which only a path is repeated: a URL has secrets."""
-    if isinstance(text, str) and (named := re.fullmatch(r"sqlite:(/?[^/?#@\s][^?#@\s]*)", text)):
-        # As `get_checkpointer` names it.
-        return f"this is not a database URL; did you mean sqlite:///{named[1]}?"
+    """Return what is wrong with *text*, of which only a word is repeated: a URL has secrets."""
+    if isinstance(text, str) and re.fullmatch(r"[^:@?#/\\\s]+", text):
+        return (
+            f"{text!r} is not a database URL, and there is no such file; for a new SQLite file "
+            f"write sqlite:///{text} or ./{text}"
+        )
     return f"this is not a database URL; {EXPECTED}"
 
 

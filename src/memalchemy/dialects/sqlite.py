@@ -57,7 +57,7 @@ from memalchemy.dialects.base import (
     original,
 )
 from memalchemy.dialects.namespace_range import Live
-from memalchemy.dialects.urls import EXPECTED, Target
+from memalchemy.dialects.urls import EXPECTED, Target, single_value
 from memalchemy.errors import UnknownURL
 from memalchemy.keys import encode_id
 from memalchemy.schema import NAME, NAMESPACE, TENANT, Base
@@ -648,14 +648,26 @@ class SQLite(Dialect):
                 f"{self.name}://{url.host}/… names a host; a relative file is "
                 f"{self.name}:///{url.host}, an absolute one has four slashes"
             )
-        if url.query:
+        if url.query.keys() - {"mode"}:
             raise UnknownURL(
-                f"a SQLite URL takes no parameters, got {', '.join(sorted(url.query))}; "
-                "durability= is an argument of Database"
+                "a SQLite URL takes no parameters but mode=ro, got "
+                f"{', '.join(sorted(url.query))}; durability= is an argument of Database"
+            )
+        mode = single_value("mode", url.query.get("mode", ""))
+        if mode not in ("", "ro"):
+            raise UnknownURL(
+                "mode in a SQLite URL is ro, which opens the file read-only; without it the file "
+                "is read and written"
             )
         path = None if url.database in (None, "", ":memory:") else url.database
         shown = URL.create(self.name, database=path).render_as_string(hide_password=False)
-        return Target(self.name, URL.create(self.sqlalchemy_name, database=path), shown, path)
+        return Target(
+            self.name,
+            URL.create(self.sqlalchemy_name, database=path),
+            shown,
+            path,
+            read_only=mode == "ro",
+        )
 
     def in_transaction(self, raw: Any) -> bool:
         try:

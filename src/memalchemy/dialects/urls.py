@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,8 +20,9 @@ from sqlalchemy.engine import URL
 from memalchemy.errors import DriverMissing, UnknownURL
 
 EXPECTED = (
-    "use sqlite:///path/to/file.db, sqlite:// (in memory), postgresql://user@host/database "
-    "or oracle://user@host:1521/service (oracle://user@alias for a name of tnsnames.ora)"
+    "use sqlite:///path/to/file.db or the path itself, sqlite:// (in memory), "
+    "postgresql://user@host/database or oracle://user@host:1521/service "
+    "(oracle://user@alias for a name of tnsnames.ora)"
 )
 
 ORACLE_OPTIONS = (
@@ -49,6 +52,7 @@ class Target:
         url: the URL for SQLAlchemy's engines.
         display: the URL without secrets, for messages.
         path: the file of a database that is one; ``None`` for a server, or in memory.
+        read_only: the URL asks that nothing be written.
         connect_args: arguments of the driver's ``connect`` that the URL does not carry; there may
             be secrets among them.
     """
@@ -58,6 +62,30 @@ class Target:
     display: str
     path: str | None = None
     connect_args: dict[str, Any] = field(default_factory=dict, repr=False)
+    read_only: bool = False
+
+
+def file_url(text: str) -> URL | None:
+    """Return the URL of the SQLite file that *text* names without a scheme; ``None`` if none.
+
+    ``sqlite:PATH``, and what can only be a path: it ends in ``.db``, ``.sqlite`` or ``.sqlite3``,
+    contains a ``/`` or a backslash, or is a file that is there. ``?mode=ro`` may follow. What has
+    an ``@`` or a colon may be a server's address with a password, and is none.
+    """
+    path, question, mode = text.partition("?mode=")
+    query = {"mode": mode} if question else {}
+    if path == "sqlite::memory:":
+        return URL.create("sqlite", query=query)
+    given, named = path, path.removeprefix("sqlite:")
+    is_named = named != given
+    drive = re.match(r"[A-Za-z]:(?=[\\/])", named)
+    rest = named[drive.end() :] if drive else named
+    if not rest.strip() or rest.startswith("//") or re.search(r"[@:?#\x00-\x1f]", rest):
+        return None
+    is_path = is_named or drive or re.search(r"[\\/]|\.(db|sqlite3?)$", rest, re.IGNORECASE)
+    if not is_path and not os.path.isfile(named):
+        return None
+    return URL.create("sqlite", database=named, query=query)
 
 
 def display(url: URL) -> str:

@@ -106,8 +106,10 @@ def usable(connection: Connection, *, schema: str | None = None) -> bool:
     return True
 
 
-def check(connection: Connection, *, schema: str | None = None) -> None:
+def check(connection: Connection, *, schema: str | None = None, read_only: bool = False) -> None:
     """Raise unless this release works on the database's schema. Reads only.
+
+    With *read_only* the error says that the schema has to be upgraded elsewhere.
 
     Raises:
         SchemaOutdated: older than this release needs, or none.
@@ -117,7 +119,7 @@ def check(connection: Connection, *, schema: str | None = None) -> None:
     if found == head():
         return
     if found is None or found in revisions():
-        raise SchemaOutdated(found, head(), schema=schema)
+        raise SchemaOutdated(found, head(), schema=schema, read_only=read_only)
     needs = _oldest_release(connection, schema)
     if needs is None or release_number(needs) > release_number(__version__):
         raise SchemaTooNew(found, needs, __version__)
@@ -201,21 +203,29 @@ def offline(
     *start* is ``base`` going up and ``head`` going down, unless given. The script assumes pgvector;
     with ``pgvector=False`` the vector column is bytes. Going down it drops tables whether they hold
     rows or not: a script cannot look.
+
+    Raises:
+        CommandError: a revision does not exist, or *revision* lies in the other direction.
     """
     start = start or ("head" if down else "base")
     from alembic.operations import Operations
     from alembic.runtime.migration import MigrationContext
+    from alembic.util import CommandError
 
     out = io.StringIO()
     steps = Steps()
     ours = DIALECTS[dialect]
+    begin = None if start == "base" else scripts().as_revision_number(start)
+    end = None if revision == "base" else scripts().as_revision_number(revision)
+    if not down and begin in revisions() and end in revisions() and begin > end:
+        raise CommandError(f"{begin} comes after {end}, so going there is a downgrade")
     context = MigrationContext.configure(
         dialect_name=ours.sqlalchemy_name,
         opts=context_options(schema, ours)
         | {
             "as_sql": True,
             "output_buffer": out,
-            "starting_rev": None if start == "base" else scripts().as_revision_number(start),
+            "starting_rev": begin,
             "fn": lambda heads, _: _steps_to(revision, heads, down=down),
             "on_version_apply": (steps,),
             "memalchemy_pgvector": pgvector,

@@ -177,8 +177,8 @@ def run_environment(
     """The body of memalchemy's own ``env.py``: any command of Alembic's.
 
     What changes the database runs under the migration lock. Without a *connection* (``--sql``) it
-    prints a script for *dialect*. Returns a line about what an upgrade or a downgrade did, to be
-    printed once it is committed; ``None`` after other commands.
+    prints a script for *dialect*. Returns a line about what an upgrade or a downgrade did, from
+    which revision to which, to be printed once it is committed; ``None`` after other commands.
     """
     ours = DIALECTS[dialect]
     steps = Steps()
@@ -211,6 +211,7 @@ def run_environment(
     if command == "upgrade":
         native = prepare(connection, schema, ours)
         migration.opts["memalchemy_pgvector"] = native
+    before = _places(migration)
     with warnings.catch_warnings():
         # What autogenerate cannot compare, the drift test does.
         warnings.filterwarnings("ignore", "autogenerate skipping|Did not recognize type 'vector'")
@@ -220,9 +221,14 @@ def run_environment(
         ours.vectors.convert_bytes(connection, schema)
     if command not in ("upgrade", "downgrade"):
         return None
-    now = ", ".join(migration.get_current_heads()) or "no schema"
-    done = f"ran {', '.join(steps.ran)}" if steps.ran else "nothing to do"
-    return f"{done}; the database is at {now}"
+    now = _places(migration)
+    moved = f"from {before} to {now}, ran {', '.join(steps.ran)}" if steps.ran else "nothing to do"
+    return f"{moved}; the database is at {now}"
+
+
+def _places(migration: MigrationContext) -> str:
+    """Return the revision that the database is at, in words."""
+    return ", ".join(migration.get_current_heads()) or "no schema"
 
 
 def _metadata(schema: str | None) -> sa.MetaData:

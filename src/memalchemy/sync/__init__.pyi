@@ -109,15 +109,23 @@ class Database:
             Checkpointer(db).save({"messages": []}, "thread-1")
 
     Args:
-        url: ``sqlite:///agent.db``, ``sqlite://`` (in memory), ``postgresql://…``, ``oracle://…``,
-            or an `AsyncEngine` of the host's, which stays the host's to dispose.
+        url: ``sqlite:///agent.db`` or the path itself (see below), ``sqlite://`` (in memory),
+            ``postgresql://…``, ``oracle://…``, or an `AsyncEngine` of the host's, which stays the
+            host's to dispose.
         read_url: a read replica of the database at *url*, as a URL or an `AsyncEngine`; PostgreSQL
             and Oracle. Listings, search and statistics are read from it; see below.
         tenant: the owner of the data; every row carries it, and no operation crosses it.
         schema: the schema that holds the tables (PostgreSQL, Oracle).
         migrate: ``"auto"`` brings a SQLite file to this release's schema on first use and only
-            checks a server's; ``"check"`` only ever checks; ``"off"`` does neither. A SQLite
-            file that is not there is made by ``"auto"``, `migrate` and `run_sync` only.
+            checks a server's; ``"upgrade"`` brings a server's there, too, under a lock, so several
+            processes may start at once: for development and tests. ``"check"`` only ever checks;
+            ``"off"`` does neither. A SQLite file that is not there is made by ``"auto"``,
+            ``"upgrade"``, `migrate` and `run_sync` only.
+        read_only: refuse every write with `ReadOnly`, create nothing, run no migration. A SQLite
+            file is read as it is, also where neither it nor its directory may be written, and while
+            another process writes it; ``?mode=ro`` in its URL says the same. A server's sessions
+            are told to take no writes; an `AsyncEngine` of the host's stays as it is. The schema
+            must be one that this release works with: `SchemaOutdated` otherwise.
         pgbouncer: the URL leads to PgBouncer in transaction mode.
         durability: ``"full"``: what was acknowledged survives a power cut. ``"normal"`` (SQLite
             only): it survives a crash of the process; a power cut may lose the last commits.
@@ -146,6 +154,10 @@ class Database:
     reads everything there, `replica` everything from the replica. While the replica is away its
     reads go to the primary; `memalchemy.database.replica` logs that once for each outage.
 
+    A path stands for the SQLite file there if it can be nothing else: it ends in ``.db``,
+    ``.sqlite`` or ``.sqlite3``, has a ``/`` or a backslash in it, or names a file that is there.
+    After ``sqlite:`` any path does.
+
     Construction does no I/O and needs no running loop; one object serves several loops, one after
     another or in several threads, and survives a fork. One of SQLite that is dropped without
     `close` ends its threads when they have done what they were given.
@@ -160,6 +172,7 @@ class Database:
         tenant: str = "default",
         schema: str | None = None,
         migrate: MigrateMode = "auto",
+        read_only: bool = False,
         pgbouncer: bool = False,
         durability: Durability = "full",
         connect_timeout: float | None = None,
@@ -207,12 +220,12 @@ class Database:
         For callers whose payloads are written by somebody else.
 
         Raises:
-            CapabilityMissing: this is a `replica`.
+            ReadOnly: this was opened read-only or is a `replica`.
             KeyMissing: the tenant is encrypted with other keys than these.
         """
 
     def check_writable(self) -> None:
-        """Raise `CapabilityMissing` on a `replica`, before a program finds out."""
+        """Raise `ReadOnly` if it was opened read-only or is a `replica`, before a program does."""
 
     def close(self) -> None:
         """Let running calls end, finish queued writes, close every connection and the thread.
@@ -286,13 +299,13 @@ class Database:
 
     @property
     def read_only(self) -> bool:
-        """True of a `replica`, which refuses every write."""
+        """True if it was opened read-only, and of a `replica`: every write is refused."""
 
     def replica(self, *, fallback: bool = True) -> Database:
         """Return this database read-only: every read is from the replica, however old its data.
 
         Recent writes may be missing from it. Writes, migrations and transactions are refused with
-        `CapabilityMissing`. With ``fallback=False`` an unreachable replica is an error:
+        `ReadOnly`. With ``fallback=False`` an unreachable replica is an error:
         `DatabaseUnreachable`, or `SchemaOutdated` while it does not have the primary's schema yet;
         otherwise the primary answers. Without a *read_url* it reads from the database itself, so
         that code can be the same where there is no replica.
@@ -322,8 +335,8 @@ class Database:
                 instead.
 
         Raises:
-            CapabilityMissing: it writes, and this is a `replica`; or it is maintenance, through
-                PgBouncer or in memory.
+            ReadOnly: it writes, and this was opened read-only or is a `replica`.
+            CapabilityMissing: it is maintenance, through PgBouncer or in memory.
             KeyMissing: it may write payloads, and the tenant is encrypted with other keys.
         """
 

@@ -23,7 +23,7 @@ async def backup(
     Copies all tenants as of one moment, and checks the copy. FILE appears when it is complete and
     on disk. For PostgreSQL and Oracle the error names the command to run instead.
     """
-    db = ctx.database(migrate="off")
+    db = ctx.database(migrate="off", read_only=True)
     started = time.perf_counter()
     try:
         with ctx.terminal.progress("backing up") as progress:

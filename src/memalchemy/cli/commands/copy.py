@@ -62,7 +62,7 @@ async def copy(
     source = ctx.with_options(db=from_ or options.db, schema=from_schema or options.schema)
     target = ctx.with_options(db=to, schema=to_schema)
     async with (
-        _named("the source", source, source.database()) as old,
+        _named("the source", source, source.database(read_only=True)) as old,
         _named("the target", target, target.database(migrate="auto", create=True)) as new,
     ):
         with ctx.terminal.progress("copying") as progress, usage_errors():

@@ -56,7 +56,7 @@ async def export(
         "all_namespaces": namespace is None,
     }
     parts = () if namespace is None else parse_namespace(namespace)
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         checkpointer = Checkpointer(db, namespace=parts)
         if thread is not None:
             thread = selection["thread_id"] = await find_thread(db, thread)

@@ -22,7 +22,7 @@ async def show(ctx: Context) -> None:
     """
     from memalchemy.search.indexes import list_indexes
 
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         indexes = await list_indexes(db)
     if ctx.as_data:
         ctx.terminal.print_data(indexes)

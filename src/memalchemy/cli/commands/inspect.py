@@ -47,7 +47,7 @@ async def threads(
     from memalchemy import Checkpointer
 
     parts = () if namespace is None else parse_namespace(namespace)
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         logs = await Checkpointer(db, namespace=parts).list_logs(
             limit=limit, pattern=pattern, below=prefix or namespace is None
         )
@@ -106,7 +106,7 @@ async def history(
     Reads no states. "branch of" names the parent of a checkpoint that does not continue the one
     before it.
     """
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         thread = await find_thread(db, thread)
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         infos = [info async for info in checkpointer.history(thread, limit=limit + 1)]
@@ -176,7 +176,7 @@ async def show(
     Prints the newest state unless --at names a checkpoint. Values that JSON lacks are made
     readable: bytes become base64, sets become lists. `export` keeps their types.
     """
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         thread = await find_thread(db, thread)
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         if checkpoint is not None:
@@ -215,7 +215,7 @@ async def diff(
     Lists what changed from A to B by JSON pointer: - removed, ~ changed, + added. Without B
     compares A with the newest checkpoint, and without both the last two.
     """
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         thread = await find_thread(db, thread)
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         if a is None:

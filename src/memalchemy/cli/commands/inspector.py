@@ -53,7 +53,7 @@ async def inspect(
             # A browser of the terminal would hold up the server.
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         try:
             with usage_errors():
                 await serve_inspector(db, host=host, port=port, started=started)

@@ -75,7 +75,7 @@ async def rotate_keys(
     from memalchemy.rotation import rotate_keys
 
     ctx.refuse_two_tenants(all_tenants=all_tenants)
-    async with ctx.database() as db:
+    async with ctx.database(read_only=dry_run) as db:
         if not db.keyring.encrypts:
             raise UsageError(
                 "rotate-keys needs the keys, the new one first: use --keys-file FILE or set "

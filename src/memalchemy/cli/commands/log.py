@@ -36,7 +36,7 @@ async def list_logs(
     """List logs that have entries, most recently written first."""
     from memalchemy.log.listing import entry_logs
 
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         if thread is not None:
             thread = await find_thread(db, thread)
         logs = await entry_logs(db, thread, limit=limit)
@@ -91,7 +91,7 @@ async def tail(
     """
     from memalchemy import ThreadLog
 
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         thread = await find_thread(db, thread)
         found = await find_log_namespace(db, thread, namespace)
         entries = await ThreadLog(db, namespace=found).tail(thread, limit, before=before)
@@ -135,7 +135,7 @@ async def search(
 
     only = None if namespace is None else [parse_namespace(namespace)]
     hits: list[tuple[tuple[str, ...], EntryHit]] = []
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         if thread is not None:
             thread = await find_thread(db, thread)
         with usage_errors():

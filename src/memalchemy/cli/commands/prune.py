@@ -53,7 +53,7 @@ async def prune(
     if keep_last is None and keep_every is None and older_than is None:
         raise UsageError("give at least one rule: --keep-last, --keep-every or --older-than")
     age = None if older_than is None else parse_duration(older_than)
-    async with ctx.database() as db:
+    async with ctx.database(read_only=dry_run) as db:
         if thread:
             checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         else:

@@ -16,23 +16,38 @@ from memalchemy.errors import CapabilityMissing
 SqlOption = Annotated[
     bool, typer.Option("--sql", help="Print the SQL script without connecting; run nothing.")
 ]
+StartOption = Annotated[
+    str | None,
+    typer.Option("--from", metavar="REVISION", help="With --sql: revision of the database."),
+]
 
 
 @command("upgrade", example="memalchemy --db postgresql://me@host/db upgrade --sql")
 async def upgrade(
     ctx: Context,
     revision: Annotated[
-        str, typer.Option(metavar="REVISION", help="Revision to stop at.")
+        str,
+        typer.Option(
+            "--revision",
+            "--to",
+            metavar="REVISION",
+            help="Revision to stop at; with --sql also FROM:TO, as Alembic writes it.",
+        ),
     ] = "head",
+    start: StartOption = None,
     sql: SqlOption = False,
 ) -> None:
     """Create the schema, or bring it up to date.
 
-    Holds a lock: several processes may run it at once, and it may be repeated.
+    Holds a lock: several processes may run it at once, and it may be repeated. A script printed
+    with --sql starts from an empty database unless --from names the revision that it is at.
     """
     if sql:
-        _print_script(ctx, revision, down=False)
+        if start is None and ":" in revision:
+            start, _, revision = revision.partition(":")
+        _print_script(ctx, revision, start=start or "base", down=False)
         return
+    _refuse_start(start)
     async with ctx.database(migrate="off", create=True) as db:
         with _revision_errors(revision):
             applied = await db.migrate(revision=revision)
@@ -48,18 +63,20 @@ async def downgrade(
     delete_rows: Annotated[
         bool, typer.Option("--delete-rows", help="Drop tables even if they hold rows.")
     ] = False,
+    start: StartOption = None,
     sql: SqlOption = False,
 ) -> None:
     """Take the schema back to an older revision.
 
     Refuses with exit code 4 if that would drop rows. A script printed with --sql cannot check for
-    rows and drops them.
+    rows and drops them; it starts from this release's revision unless --from names another.
     """
     from memalchemy import migrate
 
     if sql:
-        _print_script(ctx, revision, down=True)
+        _print_script(ctx, revision, start=start or migrate.head(), down=True)
         return
+    _refuse_start(start)
     async with ctx.database(migrate="off") as db:
         with _revision_errors(revision):
             undone = await db.run_sync(
@@ -80,7 +97,7 @@ async def check(ctx: Context) -> None:
 
     Ends with exit code 1 if it does not. Only reads.
     """
-    async with ctx.database(migrate="off") as db:
+    async with ctx.database(migrate="off", read_only=True) as db:
         await db.check()
         revision = await db.current()
     if ctx.as_data:
@@ -97,7 +114,7 @@ async def current(ctx: Context) -> None:
     """
     from memalchemy import migrate
 
-    async with ctx.database(migrate="off") as db:
+    async with ctx.database(migrate="off", read_only=True) as db:
         revision = await db.current()
     if ctx.as_data:
         ctx.terminal.print_data({"revision": revision, "head": migrate.head()})
@@ -172,15 +189,22 @@ async def distribute(
         ctx.terminal.print_raw("\n".join(statements))
 
 
-def _print_script(ctx: Context, revision: str, *, down: bool) -> None:
+def _refuse_start(start: str | None) -> None:
+    if start is not None:
+        raise UsageError(
+            "--from is for --sql: without it the database itself says which revision it is at"
+        )
+
+
+def _print_script(ctx: Context, revision: str, *, start: str, down: bool) -> None:
     from memalchemy import migrate
 
     db = ctx.database(offline=True)
-    with _revision_errors(revision):
+    with _revision_errors(f"{start}:{revision}"):
         script = migrate.offline(
             db.dialect.name,
             schema=db.schema,
-            start=migrate.head() if down else "base",
+            start=start,
             revision=revision,
             down=down,
         )

@@ -26,7 +26,7 @@ async def search(
     from memalchemy import Checkpointer
 
     parts = () if namespace is None else parse_namespace(namespace)
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         hits = await Checkpointer(db, namespace=parts).search(
             query, limit, below=prefix or namespace is None
         )

@@ -54,7 +54,7 @@ async def stats(
         from memalchemy.cli.space_chart import check_plot
 
         check_plot(plot)
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         measured = await space.measure(db, largest=largest)
     if plot is not None:
         from memalchemy.cli.space_chart import save_plot
@@ -84,7 +84,7 @@ async def stats(
 
 
 async def _print_thread_stats(ctx: Context, thread: str, namespace: str | None) -> None:
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         thread = await find_thread(db, thread)
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         found = await checkpointer.get_storage_stats(thread)

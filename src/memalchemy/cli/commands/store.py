@@ -98,7 +98,7 @@ async def list_items(
         await _list_namespaces(ctx, namespace, limit)
         return
     parts, wanted = parse_namespace(namespace), parse_json_object(filter, "--filter")
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         with usage_errors():
             found = await Store(db).list_items(
                 parts,
@@ -144,7 +144,7 @@ async def _list_namespaces(ctx: Context, namespace: str | None, limit: int) -> N
     from memalchemy import Store
 
     parent = () if namespace is None else parse_namespace(namespace)
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         store = Store(db)
         found = await store.list_namespaces(parent, limit + 1)
         listed = found[:limit]
@@ -179,7 +179,7 @@ async def get(ctx: Context, namespace: NamespaceArgument, key: KeyArgument) -> N
     from memalchemy import Store
 
     parts = parse_namespace(namespace)
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         item = await Store(db).get_item(parts, key)
     if item is None:
         raise _no_item(parts, key)
@@ -360,7 +360,7 @@ async def search(
         if not isinstance(vector, list):
             raise UsageError("--embedding must be a list of numbers, such as [0.1, 0.2]")
     mode: SearchMode = "text" if vector is None else "vector" if query is None else "hybrid"
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         with usage_errors():
             hits = await Store(db, model=model, metric=metric.value).search(
                 parts,
@@ -459,7 +459,7 @@ async def export(
 
     parts = () if namespace is None else parse_namespace(namespace)
     below = prefix or namespace is None
-    async with ctx.database() as db:
+    async with ctx.database(read_only=True) as db:
         store = Store(db)
         total = await store.count(parts, prefix=below)
         with ctx.terminal.progress("exporting", total) as progress:

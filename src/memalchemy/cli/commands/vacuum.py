@@ -39,7 +39,7 @@ async def vacuum(
     from memalchemy import Checkpointer, space
 
     reclaimed: Reclaimed | None = None
-    async with ctx.database() as db:
+    async with ctx.database(read_only=dry_run) as db:
         with usage_errors(), deletion_progress(ctx, "removing") as progress:
             removed = await Checkpointer(db).vacuum(
                 older_than_days, all_namespaces=True, dry_run=dry_run, progress=progress

@@ -45,7 +45,8 @@ async def verify(
     states = None if sample is None else parse_sample(sample)
     if thread is not None and all_tenants:
         raise UsageError("give --thread or --all-tenants, not both: a thread belongs to one tenant")
-    async with ctx.database() as db:
+    # SQLite compares a text index with its rows only where it may write.
+    async with ctx.database(read_only=not repair and not ctx.is_writable_file) as db:
         if thread is not None:
             thread = await find_thread(db, thread)
         with ctx.terminal.progress("verifying") as progress:

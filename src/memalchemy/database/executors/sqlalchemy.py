@@ -122,6 +122,7 @@ class SQLAlchemyExecutor(Executor):
         pgbouncer: bool,
         connect_timeout: float,
         statement_timeout: float | None,
+        read_only: bool,
         options: dict[str, Any],
     ) -> None:
         self._target = target
@@ -131,7 +132,9 @@ class SQLAlchemyExecutor(Executor):
         self._autocommits = dialect.autocommits and not pgbouncer
         self._host_engine = engine
         self._options = (
-            engine_options(dialect, target, pgbouncer, connect_timeout, statement_timeout, options)
+            engine_options(
+                dialect, target, pgbouncer, connect_timeout, statement_timeout, read_only, options
+            )
             if target is not None
             else {}
         )

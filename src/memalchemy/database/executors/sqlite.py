@@ -24,7 +24,7 @@ from memalchemy import migrate
 from memalchemy.database.aiosqlite_connection import AioSQLiteConnection
 from memalchemy.database.direct_connection import SQLiteDirectConnection
 from memalchemy.database.executors.base import Attempt, Executor
-from memalchemy.database.executors.sqlite_readers import Readers
+from memalchemy.database.executors.sqlite_readers import ATTEMPTS, Readers
 from memalchemy.database.executors.sqlite_writer import Writer, WriterLease
 from memalchemy.database.intent import Kind
 from memalchemy.database.program_runner import synchronous
@@ -36,11 +36,13 @@ from memalchemy.database.sqlite_connections import (
     engine_for,
     open_connection,
 )
+from memalchemy.database.sqlite_read_only import open_read_only, unsettled
 from memalchemy.dialects.sqlite import prepare
 from memalchemy.errors import (
     CapabilityMissing,
     DatabaseUnreachable,
     MemalchemyError,
+    ReadOnly,
     SchemaOutdated,
 )
 
@@ -66,10 +68,12 @@ class SQLiteExecutor(Executor):
         synchronous: str,
         *,
         may_create: bool,
+        read_only: bool,
         open_timeout: float | None,
         statement_timeout: float | None,
     ) -> None:
         self._path = path
+        self._read_only = read_only
         self._synchronous = synchronous
         self.may_create = may_create
         self._open_timeout = OPEN_TIMEOUT if open_timeout is None else open_timeout
@@ -86,6 +90,8 @@ class SQLiteExecutor(Executor):
     ) -> Any:
         if is_program:
             job = synchronous(job)
+        if self._read_only and kind not in ("read", "read_transaction"):
+            raise ReadOnly
         if kind == "maintenance":
             return await self._run_alone(job)
         if not is_program:
@@ -109,6 +115,8 @@ class SQLiteExecutor(Executor):
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
         """Return a block with a connection for one transaction; other writers wait meanwhile."""
+        if self._read_only:
+            raise ReadOnly
         self._refuse_while_held()
         lease = self.writer.lease()
         closing_returns_lease = False
@@ -141,18 +149,30 @@ class SQLiteExecutor(Executor):
                 yield connection
             return
         async with self._async_engine(read_only=True).connect() as connection:
-            yield connection
+            raw = AioSQLiteConnection.below(connection).sqlite_connection
+            try:
+                yield connection
+            except Exception as error:
+                if not raw.is_current():
+                    raise unsettled() from error
+                raise
+            if not raw.is_current():
+                raise unsettled()
 
     async def back_up(self, file: Path, progress: Progress) -> int:
         """Copy the database into the new *file* as of one moment; return the size in bytes."""
         if self._path is not None:
             if not os.path.exists(self._path):  # noqa: ASYNC240 - one look
                 raise DatabaseUnreachable(f"there is no file {self._path} to back up")
-            source = await asyncio.to_thread(self._open_file, read_only=True)
-            try:
-                return await asyncio.to_thread(back_up, source, file, progress)
-            finally:
-                source.close()
+            for _ in range(ATTEMPTS):
+                source = await asyncio.to_thread(self._open_file, read_only=True)
+                try:
+                    size = await asyncio.to_thread(back_up, source, file, progress)
+                    if source.is_current():
+                        return size
+                finally:
+                    source.close()
+            raise unsettled()
         self._refuse_while_held()
         lease = self.writer.lease()
         try:
@@ -221,6 +241,8 @@ class SQLiteExecutor(Executor):
         return self._memory
 
     def _open_file(self, *, read_only: bool = False) -> SQLiteConnection:
+        if self._read_only:
+            return self._open_read_only()
         # Switching to WAL needs the file alone for a moment, and SQLite does not wait for that.
         deadline = time.monotonic() + self._open_timeout
         place = self._uri_or_path()
@@ -255,15 +277,37 @@ class SQLiteExecutor(Executor):
                     connection.set_statement_timeout(self._statement_timeout)
                 return connection
 
+    def _open_read_only(self) -> SQLiteConnection:
+        assert self._path is not None
+        self._check_file()
+        connection = open_read_only(self._path, timeout=self._open_timeout)
+        connection.closing = self._closing
+        prepare(
+            connection,
+            synchronous=self._synchronous,
+            read_only=True,
+            busy_timeout=self._statement_timeout,
+        )
+        if self._statement_timeout is not None:
+            connection.set_statement_timeout(self._statement_timeout)
+        return connection
+
     def _uri_or_path(self) -> str:
         """Return the name to connect to. Given a path SQLite creates the file, given a URI not."""
         assert self._path is not None
         if self.may_create:
             return self._path
+        return f"{self._check_file().as_uri()}?mode=rw"
+
+    def _check_file(self) -> Path:
+        """Return the absolute path of the file, which must be there."""
+        assert self._path is not None
         path = Path(self._path).absolute()
         if not path.exists():
-            raise SchemaOutdated(None, migrate.head(), missing_file=self._path)
-        return f"{path.as_uri()}?mode=rw"
+            raise SchemaOutdated(
+                None, migrate.head(), missing_file=self._path, read_only=self._read_only
+            )
+        return path
 
     async def _run_alone(self, job: Callable[[Connection], T]) -> T:
         """Run *job* on a connection of its own, each statement a transaction of its own."""

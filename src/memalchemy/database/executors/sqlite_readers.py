@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from memalchemy.database.direct_connection import SQLiteDirectConnection
+from memalchemy.database.sqlite_read_only import unsettled
 from memalchemy.database.thread_future import Outcome, ThreadFuture, resolve
 
 T = TypeVar("T")
@@ -24,6 +25,8 @@ Job = Callable[[SQLiteDirectConnection], Any]
 QueuedJob = tuple[Job, ThreadFuture[Any]]
 
 READERS = 4
+ATTEMPTS = 20
+"""Times that a job is run because a writer came while it was reading a file without locks."""
 
 
 class Readers:
@@ -105,14 +108,26 @@ class _Reader:
                 done,
             )  # they may be the last to refer to the database, which ends this thread
             item = item or self.inbox.get()
-        if self._direct is not None:
-            self._direct.connection.close()
-            self._direct.connection.engine.dispose()
+        self._disconnect()
 
     def _outcome(self, job: Job, reply: ThreadFuture[Any]) -> Outcome:
+        for _ in range(ATTEMPTS):
+            outcome = self._try(job, reply)
+            if self._direct is None or self._direct.raw.is_current():
+                return outcome
+            self._disconnect()
+        return reply, None, unsettled()
+
+    def _try(self, job: Job, reply: ThreadFuture[Any]) -> Outcome:
         try:
             if self._direct is None:
                 self._direct = self._readers.connect()
             return reply, job(self._direct), None
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits
             return reply, None, error
+
+    def _disconnect(self) -> None:
+        if self._direct is not None:
+            direct, self._direct = self._direct, None
+            direct.connection.close()
+            direct.connection.engine.dispose()

@@ -66,6 +66,7 @@ async def verify(
     Raises:
         SchemaOutdated, SchemaTooNew: nothing was read.
         DatabaseUnreachable, AuthenticationFailed.
+        ReadOnly: *repair*, and *db* was opened read-only.
         ValueError: *sample* is neither a whole number above zero nor a fraction between 0 and 1.
     """
     if thread_id is not None:
@@ -73,6 +74,8 @@ async def verify(
     if thread_id is not None and all_tenants:
         raise ValueError("thread_id is of one tenant; it does not go with all_tenants")
     _check_sample(sample)
+    if repair:
+        db.check_writable()
     tenant = None if all_tenants else db.tenant
     started = time.perf_counter()
     with operation("verify", tenant=tenant, thread_id=thread_id):

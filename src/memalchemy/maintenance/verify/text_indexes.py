@@ -81,6 +81,9 @@ class TextIndexCheck:
             if db.dialect.text.unindexed_rows(index) is not None
         }
         """By the names of the indexes that can be compared with the rows."""
+        self._uncompared: list[str] = []
+        """The indexes that were not compared as a whole, because SQLite only does that in a
+        transaction that may write."""
 
     async def check_rows(self, location: Location, low: RowKey, high: RowKey) -> None:
         """Report the rows in a range of positions, or of keys, that an index does not find."""
@@ -140,6 +143,14 @@ class TextIndexCheck:
     async def add_findings(self, report: ReportBuilder) -> None:
         """Add a finding for each index that is wrong."""
         d = self.db.dialect
+        if self._uncompared:
+            report.add(
+                "unchecked",
+                f"every row was looked for in the text indexes {', '.join(self._uncompared)}; "
+                "whether they hold more than the rows was not checked, because the database was "
+                "opened read-only",
+                severity="note",
+            )
         for index, faults in self.faults.items():
             if not faults:
                 continue
@@ -180,6 +191,9 @@ class TextIndexCheck:
             elif not state[0].in_use:
                 faults.reason = "is not valid, so that no query uses it"
         if whole and d.text.check_integrity(index) is not None:
+            if self.db.read_only:
+                self._uncompared.append(index)
+                return
             try:
                 await self.db.run(
                     partial(program_of, compare_with_rows(d, index=index)), WRITE_ROWS

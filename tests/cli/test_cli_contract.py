@@ -37,6 +37,8 @@ def commands(group: Any, above: str = "") -> dict[str, Any]:
 
 COMMANDS = commands(get_command(app))
 COMMON_OPTIONS = {field.name for field in fields(CommonOptions)}
+SERVERS: dict[str, list[str]] = {"serve": [], "inspect": ["--no-browser"]}
+"""Commands that end when they are told to, with what their example lacks in a test."""
 GROUPS = sorted({name.split()[0] for name in COMMANDS if " " in name})
 
 
@@ -103,8 +105,8 @@ def test_the_example_of_every_command_runs(
         asyncio.run(talk("sqlite:///agent.db"))
     else:
         call("--db", "sqlite:///agent.db", "upgrade")
-    if name == "serve":  # which ends when it is told to
-        serve_until_told_to_stop(example(name))
+    if name in SERVERS:
+        serve_until_told_to_stop(name, example(name))
         return
 
     answer = call(*example(name), stdin="y\n")
@@ -112,14 +114,14 @@ def test_the_example_of_every_command_runs(
     assert answer.code == 0, answer.err
 
 
-def serve_until_told_to_stop(arguments: list[str]) -> None:
-    """Run the example of `serve` on a free port."""
-    at = arguments.index("--port") + 1
-    arguments = [*arguments[:at], "0", *arguments[at + 1 :]]
+def serve_until_told_to_stop(name: str, arguments: list[str]) -> None:
+    """Run the example of a command that serves, on a free port and without a browser."""
+    arguments += ["--port", "0", *SERVERS[name]]
     command = [sys.executable, "-m", "memalchemy", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as server:
         assert server.stdout is not None
-        assert server.stdout.readline().startswith("serving on http://127.0.0.1:")
+        printed = iter(server.stdout.readline, "")
+        assert any("http://127.0.0.1:" in line for line in printed)
         server.terminate()
         assert server.wait(30) == 0
 

@@ -124,11 +124,11 @@ def _nox(named: Named, config: pytest.Config) -> str | None:
     ours = words[words.index("--") + 1 :] if "--" in words else []
     words = words[: words.index("--")] if "--" in words else words
     parser = argparse.ArgumentParser()
-    parser.add_argument("-s", dest="session", choices=sorted(nox_sessions()))
+    parser.add_argument("-s", dest="sessions", nargs="+", choices=sorted(nox_sessions()))
     parser.add_argument("-l", action="store_true")
     if (wrong := _parsed(parser.parse_args, words)) is not None:
         return wrong
-    if parser.parse_args(words).session in ("bench", "bench-check"):
+    if {"bench", "bench-check"} & {*(parser.parse_args(words).sessions or ())}:
         return _parsed(benchmarks._parse, ours)
     return _pytest(Named(("pytest", *ours), named.whole), config)
 

@@ -254,13 +254,15 @@ def test_a_mistake_is_a_one_line_error_and_changes_nothing(
 ) -> None:
     before = everything(memories)
 
-    answer = memories(*arguments, "--json")
+    answer, told = memories(*arguments), memories(*arguments, "--json")
 
-    assert answer.code == 2
-    assert answer.out == ""
+    assert answer.code == told.code == 2
+    assert answer.out == told.out == ""
     assert answer.err.startswith("error [MA-USAGE]: ")
     assert said in answer.err
-    assert answer.err.count("\n") == 1
+    assert answer.err.count("\n") == told.err.count("\n") == 1
+    error = json.loads(told.err)["error"]
+    assert answer.err == f"error [MA-USAGE]: {error['message']}\n"
     assert everything(memories) == before
 
 

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
 import memalchemy.checkpoints
+import memalchemy.inspection
 import memalchemy.log
 import memalchemy.rotation
 import memalchemy.search.indexes

@@ -1079,6 +1079,653 @@ SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.namespace = :namespace_1
 
+-- inspection._statements.changed_logs()
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.updated_at, threads.version,
+  threads.next_seq
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.active_at >= :p_active_at
+ORDER BY threads.active_at DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.count_logs(scope=below, exact=False)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond
+  FETCH FIRST :p_limit ROWS ONLY) some_logs
+
+-- inspection._statements.count_logs(scope=below, exact=True)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND (threads.head_id IS NOT NULL
+    OR (EXISTS (
+        SELECT 1
+        FROM deltas
+        WHERE deltas.log_id = threads.log_id
+        AND deltas.kind IN ('entry'))))
+  FETCH FIRST :p_limit ROWS ONLY) some_logs
+
+-- inspection._statements.count_logs(scope=namespace, exact=False)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace
+  FETCH FIRST :p_limit ROWS ONLY) some_logs
+
+-- inspection._statements.count_logs(scope=namespace, exact=True)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND (threads.head_id IS NOT NULL
+    OR (EXISTS (
+        SELECT 1
+        FROM deltas
+        WHERE deltas.log_id = threads.log_id
+        AND deltas.kind IN ('entry'))))
+  FETCH FIRST :p_limit ROWS ONLY) some_logs
+
+-- inspection._statements.count_some_items(below=False)
+SELECT count(*) AS items
+FROM (
+  SELECT 1 AS one
+  FROM store_items
+  WHERE store_items.tenant = :k_tenant
+  AND store_items.namespace = :k_namespace
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > :p_now)
+  FETCH FIRST :p_limit ROWS ONLY) some_items
+
+-- inspection._statements.count_some_items(below=True)
+SELECT count(*) AS items
+FROM (
+  SELECT 1 AS one
+  FROM store_items
+  WHERE store_items.tenant = :k_tenant
+  AND store_items.namespace >= :k_namespace
+  AND store_items.namespace < :k_beyond
+  AND NOT (store_items.namespace >= :k_internal
+    AND store_items.namespace < :k_internal_end)
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > :p_now)
+  FETCH FIRST :p_limit ROWS ONLY) some_items
+
+-- inspection._statements.find_checkpoints()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.checkpoint_id IN (
+  SELECT listed.checkpoint_id
+  FROM (
+    SELECT each_.checkpoint_id
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (checkpoint_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+
+-- inspection._statements.list_item_rows(order=newest, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_item_rows(order=newest, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND (store_items.updated_at < :p_after_updated_at
+  OR store_items.updated_at = :p_after_updated_at
+  AND (store_items.namespace < :p_after_namespace
+    OR store_items.namespace = :p_after_namespace
+    AND store_items.key < :p_after_key))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_item_rows(order=newest, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_item_rows(order=newest, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND (store_items.updated_at < :p_after_updated_at
+  OR store_items.updated_at = :p_after_updated_at
+  AND (store_items.namespace < :p_after_namespace
+    OR store_items.namespace = :p_after_namespace
+    AND store_items.key < :p_after_key))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_item_rows(order=key, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_item_rows(order=key, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND (store_items.namespace > :p_after_namespace
+  OR store_items.namespace = :p_after_namespace
+  AND store_items.key > :p_after_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_item_rows(order=key, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_item_rows(order=key, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace >= :k_namespace
+AND store_items.namespace < :k_beyond
+AND NOT (store_items.namespace >= :k_internal
+  AND store_items.namespace < :k_internal_end)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND (store_items.namespace > :p_after_namespace
+  OR store_items.namespace = :p_after_namespace
+  AND store_items.key > :p_after_key)
+ORDER BY store_items.namespace, store_items.key
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent(scope=tenant, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent(scope=tenant, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent(scope=tenant, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent(scope=tenant, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent(scope=below, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
+AND coalesce(threads.namespace, threads.namespace) < :k_beyond
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent(scope=below, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
+AND coalesce(threads.namespace, threads.namespace) < :k_beyond
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent(scope=below, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
+AND coalesce(threads.namespace, threads.namespace) < :k_beyond
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent(scope=below, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
+AND coalesce(threads.namespace, threads.namespace) < :k_beyond
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent(scope=namespace, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent(scope=namespace, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent(scope=namespace, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_recent(scope=namespace, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) = :k_namespace
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+AND threads.active_at <= :p_active_at
+AND (threads.updated_at < :p_updated_at
+  OR threads.updated_at = :p_updated_at
+  AND threads.thread_id >= :p_thread_id
+  AND (threads.thread_id > :p_thread_id
+    OR threads.thread_id = :p_thread_id
+    AND threads.namespace > :p_namespace))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.list_vectors()
+SELECT embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key = :k_key
+ORDER BY embeddings.field, embeddings.model, embeddings.part
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.match_ids(scope=tenant)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.match_ids(scope=below)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
+AND coalesce(threads.namespace, threads.namespace) < :k_beyond
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.match_ids(scope=namespace)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND coalesce(threads.namespace, threads.namespace) = :k_namespace
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.measure_item()
+SELECT length(store_items.value) AS bytes
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- inspection._statements.next_namespace()
+SELECT min(threads.namespace) AS place
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :p_low
+
+-- inspection._statements.read_heads()
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+JOIN (
+  SELECT HEXTORAW(REPLACE(each_.log_id, '-')) AS log_id
+  FROM JSON_TABLE(:p_logs,
+      '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed ON threads.log_id = listed.log_id
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+
+-- inspection._statements.read_small_writes()
+SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, CASE
+WHEN (length(deltas.payload) <= :p_most) THEN deltas.payload END AS payload
+FROM deltas
+JOIN (
+  SELECT each_.label, each_.low, each_.high
+  FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (label VARCHAR2(4000) PATH '$[0]',
+        low VARCHAR2(4000) PATH '$[1]',
+        high VARCHAR2(4000) PATH '$[2]')) each_) listed ON deltas.entry_key >= listed.low
+AND deltas.entry_key < listed.high
+AND deltas.label = listed.label
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('write')
+ORDER BY deltas.seq
+
+-- inspection._statements.sum_logs(sampled=False)
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
+    :coalesce_1) AS raw_size, coalesce(sum(checkpoints.stored_size), :coalesce_2) AS stored_size
+FROM threads LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+GROUP BY threads.namespace
+
+-- inspection._statements.sum_logs(sampled=True)
+WITH first AS (
+  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
+    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+  FROM threads
+  ORDER BY threads.log_id
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
+    :coalesce_1) AS raw_size, coalesce(sum(checkpoints.stored_size), :coalesce_2) AS stored_size
+FROM first LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = first.log_id
+WHERE first.tenant = :k_tenant
+AND first.deleted_at IS NULL
+AND (first.expires_at IS NULL
+  OR first.expires_at > :p_now)
+GROUP BY first.namespace
+
 -- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id

@@ -1234,6 +1234,633 @@ SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.namespace = $1::VARCHAR
 
+-- inspection._statements.changed_logs()
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.updated_at, threads.version,
+  threads.next_seq
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.active_at >= $2::TIMESTAMP WITH TIME ZONE
+ORDER BY threads.active_at DESC
+LIMIT $3
+
+-- inspection._statements.count_logs(scope=below, exact=False)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace >= $2::VARCHAR
+  AND threads.namespace < $3::VARCHAR
+  LIMIT $4) AS some_logs
+
+-- inspection._statements.count_logs(scope=below, exact=True)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace >= $2::VARCHAR
+  AND threads.namespace < $3::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND (threads.head_id IS NOT NULL
+    OR (EXISTS (
+        SELECT 1
+        FROM deltas
+        WHERE deltas.log_id = threads.log_id
+        AND deltas.kind IN ('entry'))))
+  LIMIT $5) AS some_logs
+
+-- inspection._statements.count_logs(scope=namespace, exact=False)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR
+  LIMIT $3) AS some_logs
+
+-- inspection._statements.count_logs(scope=namespace, exact=True)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  AND threads.namespace = $2::VARCHAR
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  AND (threads.head_id IS NOT NULL
+    OR (EXISTS (
+        SELECT 1
+        FROM deltas
+        WHERE deltas.log_id = threads.log_id
+        AND deltas.kind IN ('entry'))))
+  LIMIT $4) AS some_logs
+
+-- inspection._statements.count_some_items(below=False)
+SELECT count(*) AS items
+FROM (
+  SELECT 1 AS one
+  FROM store_items
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace = $2::VARCHAR
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  LIMIT $4) AS some_items
+
+-- inspection._statements.count_some_items(below=True)
+SELECT count(*) AS items
+FROM (
+  SELECT 1 AS one
+  FROM store_items
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace >= $2::VARCHAR
+  AND store_items.namespace < $3::VARCHAR
+  AND NOT (store_items.namespace >= $4::VARCHAR
+    AND store_items.namespace < $5::VARCHAR)
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  LIMIT $7) AS some_items
+
+-- inspection._statements.find_checkpoints()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id IN (
+  SELECT listed.checkpoint_id
+  FROM (
+    SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
+    FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+
+-- inspection._statements.list_item_rows(order=newest, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $5
+
+-- inspection._statements.list_item_rows(order=newest, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (store_items.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR store_items.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (store_items.namespace < $6::VARCHAR
+    OR store_items.namespace = $6::VARCHAR
+    AND store_items.key < $7::VARCHAR))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $8
+
+-- inspection._statements.list_item_rows(order=newest, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $8
+
+-- inspection._statements.list_item_rows(order=newest, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+AND (store_items.updated_at < $8::TIMESTAMP WITH TIME ZONE
+  OR store_items.updated_at = $8::TIMESTAMP WITH TIME ZONE
+  AND (store_items.namespace < $9::VARCHAR
+    OR store_items.namespace = $9::VARCHAR
+    AND store_items.key < $10::VARCHAR))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
+LIMIT $11
+
+-- inspection._statements.list_item_rows(order=key, below=False, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $5
+
+-- inspection._statements.list_item_rows(order=key, below=False, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (store_items.namespace > $5::VARCHAR
+  OR store_items.namespace = $5::VARCHAR
+  AND store_items.key > $6::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $7
+
+-- inspection._statements.list_item_rows(order=key, below=True, after=False)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $8
+
+-- inspection._statements.list_item_rows(order=key, below=True, after=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, octet_length(store_items.value) AS bytes, CASE
+WHEN (octet_length(store_items.value) <= $1::INTEGER) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings.key = store_items.key) AS vectors
+FROM store_items
+WHERE store_items.tenant = $2::VARCHAR
+AND store_items.namespace >= $3::VARCHAR
+AND store_items.namespace < $4::VARCHAR
+AND NOT (store_items.namespace >= $5::VARCHAR
+  AND store_items.namespace < $6::VARCHAR)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+AND (store_items.namespace > $8::VARCHAR
+  OR store_items.namespace = $8::VARCHAR
+  AND store_items.key > $9::VARCHAR)
+ORDER BY store_items.namespace, store_items.key
+LIMIT $10
+
+-- inspection._statements.list_recent(scope=tenant, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $3
+
+-- inspection._statements.list_recent(scope=tenant, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $3::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $4::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $4::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($5::VARCHAR, $6::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $7
+
+-- inspection._statements.list_recent(scope=tenant, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- inspection._statements.list_recent(scope=tenant, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- inspection._statements.list_recent(scope=below, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- inspection._statements.list_recent(scope=below, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- inspection._statements.list_recent(scope=below, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $5::VARCHAR ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $6
+
+-- inspection._statements.list_recent(scope=below, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $5::VARCHAR ESCAPE '\'
+AND threads.active_at <= $6::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $7::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $7::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($8::VARCHAR, $9::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $10
+
+-- inspection._statements.list_recent(scope=namespace, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $4
+
+-- inspection._statements.list_recent(scope=namespace, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= $4::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $5::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $5::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($6::VARCHAR, $7::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $8
+
+-- inspection._statements.list_recent(scope=namespace, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $5
+
+-- inspection._statements.list_recent(scope=namespace, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
+AND threads.active_at <= $5::TIMESTAMP WITH TIME ZONE
+AND (threads.updated_at < $6::TIMESTAMP WITH TIME ZONE
+  OR threads.updated_at = $6::TIMESTAMP WITH TIME ZONE
+  AND (threads.thread_id, threads.namespace) > ($7::VARCHAR, $8::VARCHAR))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT $9
+
+-- inspection._statements.list_vectors()
+SELECT embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = $1::VARCHAR
+AND embeddings.namespace = $2::VARCHAR
+AND embeddings.key = $3::VARCHAR
+ORDER BY embeddings.field, embeddings.model, embeddings.part
+LIMIT $4
+
+-- inspection._statements.match_ids(scope=tenant)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND lower(threads.thread_id) LIKE $2::VARCHAR ESCAPE '\'
+LIMIT $3
+
+-- inspection._statements.match_ids(scope=below)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
+AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
+LIMIT $5
+
+-- inspection._statements.match_ids(scope=namespace)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
+LIMIT $4
+
+-- inspection._statements.measure_item()
+SELECT octet_length(store_items.value) AS bytes
+FROM store_items
+WHERE store_items.tenant = $1::VARCHAR
+AND store_items.namespace = $2::VARCHAR
+AND store_items.key = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+
+-- inspection._statements.next_namespace()
+SELECT min(threads.namespace) AS place
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+
+-- inspection._statements.read_heads()
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+JOIN (
+  SELECT CAST(each.value ->> 0 AS uuid) AS log_id
+  FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed ON threads.log_id = listed.log_id
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+
+-- inspection._statements.read_small_writes()
+SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, CASE
+WHEN (octet_length(deltas.payload) <= $1::INTEGER) THEN deltas.payload END AS payload
+FROM deltas
+JOIN (
+  SELECT (each.value ->> 0) COLLATE "C" AS label, (each.value ->> 1) COLLATE "C" AS low,
+    (each.value ->> 2) COLLATE "C" AS high
+  FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed ON deltas.entry_key >= listed.low
+AND deltas.entry_key < listed.high
+AND deltas.label = listed.label
+WHERE deltas.log_id = $3::UUID
+AND deltas.kind IN ('write')
+ORDER BY deltas.seq
+
+-- inspection._statements.sum_logs(sampled=False)
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
+    $1::INTEGER) AS raw_size, coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS stored_size
+FROM threads LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+WHERE threads.tenant = $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+GROUP BY threads.namespace
+
+-- inspection._statements.sum_logs(sampled=True)
+WITH first AS MATERIALIZED (
+  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
+    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+  FROM threads
+  ORDER BY threads.log_id
+  LIMIT $3)
+SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
+    $1::INTEGER) AS raw_size, coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS stored_size
+FROM first LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = first.log_id
+WHERE first.tenant = $4::VARCHAR
+AND first.deleted_at IS NULL
+AND (first.expires_at IS NULL
+  OR first.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+GROUP BY first.namespace
+
 -- log.append.allot_and_insert_entries(condition=any)
 WITH e_rows AS (
   SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,

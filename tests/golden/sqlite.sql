@@ -1528,6 +1528,674 @@ PRAGMA busy_timeout = 100
 -- database.sqlite_shrink.file_step(what=log)
 PRAGMA wal_checkpoint(TRUNCATE)
 
+-- inspection._statements.changed_logs()
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.updated_at, threads.version,
+  threads.next_seq
+FROM threads
+WHERE threads.tenant = ?
+AND threads.active_at >= ?
+ORDER BY threads.active_at DESC
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.count_logs(scope=below, exact=False)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?
+  LIMIT ?
+  OFFSET ?) AS some_logs
+
+-- inspection._statements.count_logs(scope=below, exact=True)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND (threads.head_id IS NOT NULL
+    OR (EXISTS (
+        SELECT 1
+        FROM deltas
+        WHERE deltas.log_id = threads.log_id
+        AND deltas.kind IN ('entry'))))
+  LIMIT ?
+  OFFSET ?) AS some_logs
+
+-- inspection._statements.count_logs(scope=namespace, exact=False)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?
+  LIMIT ?
+  OFFSET ?) AS some_logs
+
+-- inspection._statements.count_logs(scope=namespace, exact=True)
+SELECT count(*) AS logs
+FROM (
+  SELECT 1 AS one
+  FROM threads
+  WHERE threads.tenant = ?
+  AND threads.namespace = ?
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND (threads.head_id IS NOT NULL
+    OR (EXISTS (
+        SELECT 1
+        FROM deltas
+        WHERE deltas.log_id = threads.log_id
+        AND deltas.kind IN ('entry'))))
+  LIMIT ?
+  OFFSET ?) AS some_logs
+
+-- inspection._statements.count_some_items(below=False)
+SELECT count(*) AS items
+FROM (
+  SELECT 1 AS one
+  FROM store_items
+  WHERE store_items.tenant = ?
+  AND store_items.namespace = ?
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  LIMIT ?
+  OFFSET ?) AS some_items
+
+-- inspection._statements.count_some_items(below=True)
+SELECT count(*) AS items
+FROM (
+  SELECT 1 AS one
+  FROM store_items
+  WHERE store_items.tenant = ?
+  AND store_items.namespace >= ?
+  AND store_items.namespace < ?
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  LIMIT ?
+  OFFSET ?) AS some_items
+
+-- inspection._statements.find_checkpoints()
+SELECT checkpoints.checkpoint_id, checkpoints.seq
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.checkpoint_id AS checkpoint_id
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS checkpoint_id
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.checkpoint_id
+  FROM listed)
+
+-- inspection._statements.list_item_rows(order=newest, below=False, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS vectors
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_item_rows(order=newest, below=False, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS vectors
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND (store_items.updated_at < ?
+  OR store_items.updated_at = ?
+  AND (store_items.namespace < ?
+    OR store_items.namespace = ?
+    AND store_items."key" < ?))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_item_rows(order=newest, below=True, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS vectors
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_item_rows(order=newest, below=True, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS vectors
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND (store_items.updated_at < ?
+  OR store_items.updated_at = ?
+  AND (store_items.namespace < ?
+    OR store_items.namespace = ?
+    AND store_items."key" < ?))
+ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_item_rows(order=key, below=False, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS vectors
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_item_rows(order=key, below=False, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS vectors
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_item_rows(order=key, below=True, after=False)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS vectors
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_item_rows(order=key, below=True, after=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
+  SELECT count(*) AS count_1
+  FROM embeddings
+  WHERE embeddings.tenant = store_items.tenant
+  AND embeddings.namespace = store_items.namespace
+  AND embeddings."key" = store_items."key") AS vectors
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace >= ?
+AND store_items.namespace < ?
+AND NOT (store_items.namespace >= ?
+  AND store_items.namespace < ?)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND (store_items.namespace > ?
+  OR store_items.namespace = ?
+  AND store_items."key" > ?)
+ORDER BY store_items.namespace, store_items."key"
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent(scope=tenant, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent(scope=tenant, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent(scope=tenant, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent(scope=tenant, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent(scope=below, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) >= ?
+AND coalesce(threads.namespace, threads.namespace) < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent(scope=below, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) >= ?
+AND coalesce(threads.namespace, threads.namespace) < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent(scope=below, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) >= ?
+AND coalesce(threads.namespace, threads.namespace) < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent(scope=below, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) >= ?
+AND coalesce(threads.namespace, threads.namespace) < ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent(scope=namespace, like=False, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent(scope=namespace, like=False, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent(scope=namespace, like=True, after=False)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_recent(scope=namespace, like=True, after=True)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+AND threads.active_at <= ?
+AND (threads.updated_at < ?
+  OR threads.updated_at = ?
+  AND (threads.thread_id, threads.namespace) > (?, ?))
+ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.thread_id, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.list_vectors()
+SELECT embeddings.field, embeddings.model, embeddings.part, embeddings.dimensions
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+ORDER BY embeddings.field, embeddings.model, embeddings.part
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.match_ids(scope=tenant)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.match_ids(scope=below)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) >= ?
+AND coalesce(threads.namespace, threads.namespace) < ?
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.match_ids(scope=namespace)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND coalesce(threads.namespace, threads.namespace) = ?
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.measure_item()
+SELECT length(store_items.value) AS bytes
+FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- inspection._statements.next_namespace()
+SELECT min(threads.namespace) AS place
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+
+-- inspection._statements.read_heads()
+WITH listed AS MATERIALIZED (
+  SELECT each_listed.log_id AS log_id
+  FROM (
+    SELECT substr(?, 16 * each.key + 1, 16) AS log_id
+    FROM json_each(?) AS each) AS each_listed)
+SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
+  threads.updated_at, threads.forked_from, threads.meta
+FROM threads
+JOIN listed ON threads.log_id = listed.log_id
+WHERE threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+AND (threads.head_id IS NOT NULL
+  OR (EXISTS (
+      SELECT 1
+      FROM deltas
+      WHERE deltas.log_id = threads.log_id
+      AND deltas.kind IN ('entry'))))
+
+-- inspection._statements.read_small_writes()
+WITH listed AS MATERIALIZED (
+  SELECT each_listed.label AS label, each_listed.low AS low, each_listed.high AS high
+  FROM (
+    SELECT json_extract(each.value, '$[0]') AS label, json_extract(each.value, '$[1]') AS low,
+      json_extract(each.value, '$[2]') AS high
+    FROM json_each(?) AS each) AS each_listed)
+SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, CASE
+WHEN (length(deltas.payload) <= ?) THEN deltas.payload END AS payload
+FROM deltas
+JOIN listed ON deltas.entry_key >= listed.low
+AND deltas.entry_key < listed.high
+AND deltas.label = listed.label
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('write')
+ORDER BY deltas.seq
+
+-- inspection._statements.sum_logs(sampled=False)
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size), ?) AS raw_size,
+  coalesce(sum(checkpoints.stored_size), ?) AS stored_size
+FROM threads LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+GROUP BY threads.namespace
+
+-- inspection._statements.sum_logs(sampled=True)
+WITH first AS MATERIALIZED (
+  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
+    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+  FROM threads
+  ORDER BY threads.log_id
+  LIMIT ?
+  OFFSET ?)
+SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size), ?) AS raw_size,
+  coalesce(sum(checkpoints.stored_size), ?) AS stored_size
+FROM first LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = first.log_id
+WHERE first.tenant = ?
+AND first.deleted_at IS NULL
+AND (first.expires_at IS NULL
+  OR first.expires_at > ?)
+GROUP BY first.namespace
+
 -- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = ?

@@ -75,7 +75,7 @@ UNLIKE = {
         "the connections are the driver's that is there",
         "dialect",
         *("in_transaction", "interrupt", "at_work", "abandon"),
-        *("read_url", "engine_options", "connect_options"),
+        *("read_url", "engine_options", "connect_options", "read_only_options"),
     ),
     **_because(
         "the errors are the driver's: see test_errors", "dialect", "driver_errors", "classify"

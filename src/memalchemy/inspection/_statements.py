@@ -45,7 +45,7 @@ def _in_scope(scope: str) -> Any:
     if scope == "tenant":
         return tenant
     path = THREADS.c.namespace
-    hidden = path.concat(literal_column("''"))
+    hidden = func.coalesce(path, path)
     low, beyond = (bindparam(name, type_=path.type) for name in ("k_namespace", "k_beyond"))
     if scope == "namespace":
         return and_(tenant, hidden == low)

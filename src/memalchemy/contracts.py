@@ -31,13 +31,13 @@ Seconds = float | int | timedelta
 """A duration: seconds, or a `timedelta`."""
 
 State = TypeVar("State", default=dict[str, Any])
-"""What `Checkpointer.load` returns: the ``state_type``, or a dict without one."""
+"""Type of a loaded state: the ``state_type`` of the `Checkpointer`, or a dict without one."""
 
 MigrateMode = Literal["auto", "upgrade", "check", "off"]
 """Handling of the schema on first use: see `memalchemy.Database`."""
 
 Durability = Literal["full", "normal"]
-"""What survives a power cut: see `memalchemy.Database`."""
+"""Promise of a commit in a power cut: see `memalchemy.Database`."""
 
 CheckpointOrder = Literal["position", "id"]
 """Order of checkpoints: as they were saved, or by their ids."""
@@ -46,10 +46,10 @@ ItemOrder = Literal["newest", "key"]
 """Order of listed items: last written first, or by namespace and key."""
 
 SearchMode = Literal["text", "vector", "hybrid"]
-"""What `Store.search` compares: words, vectors, or both."""
+"""Ranking of `Store.search`: by words, by vectors, or by both."""
 
 Metric = Literal["cosine", "dot", "l2"]
-"""How vectors are compared."""
+"""Measure of the similarity of two vectors."""
 
 
 class _CheckpointFields(TypedDict):

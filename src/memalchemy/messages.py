@@ -131,7 +131,7 @@ _THOUGHTS = (
 
 
 class Part(NamedTuple):
-    """What a block of a message is, whatever its framework calls it."""
+    """A block of a message, independent of the names that its framework uses."""
 
     kind: Kind
     id: str | None = None

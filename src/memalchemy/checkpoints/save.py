@@ -186,7 +186,7 @@ class Saver:
 
     @property
     def _retains_at_once(self) -> bool:
-        """Whether each save deletes, in its own statement, what retention does not keep."""
+        """Return true if each save deletes, in its own statement, what retention does not keep."""
         return self.retention is not None and self.retention.apply_every == 1
 
     async def _tidy(

@@ -37,7 +37,7 @@ class Heir(NamedTuple):
 
 @dataclass
 class _Line:
-    """What is known of a log from the positions above."""
+    """Knowledge of a log from the positions above the current window."""
 
     nearest: Heir | None = None
     """The lowest checkpoint that stays."""

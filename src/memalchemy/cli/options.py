@@ -102,7 +102,7 @@ class CommonOptions:
 
     @property
     def json_errors(self) -> bool:
-        """Whether errors are printed as JSON."""
+        """Return true if errors are printed as JSON."""
         return self.as_json or self.nl
 
     @classmethod

@@ -202,7 +202,7 @@ class ItemReader:
 
     @property
     def is_indexed(self) -> bool:
-        """Whether an index finds the items by every condition of the filter."""
+        """Return true if an index finds the items by every condition of the filter."""
         if self.filter is None:
             return False
         return len(self.field_terms()) == self.filter.conditions and (

@@ -95,7 +95,7 @@ MAX_PART = 2**31 - 1
 MODES = ("text", "vector", "hybrid")
 
 IF_EXISTS = ("replace", "skip", "fail")
-"""What a batch does with an item that exists."""
+"""Ways in which a batch treats an item that exists."""
 
 Batch = Iterable[Sequence[Any] | NewItem]
 """``(namespace, key, value)``, ``(namespace, key, value, metadata)`` or a `NewItem`."""

@@ -69,7 +69,7 @@ class SecurityHeadersMiddleware:
 
 @dataclass(frozen=True)
 class _Endpoint:
-    """One method of `Inspector` as a route.
+    """A route that answers with one method of `Inspector`.
 
     ``parameters`` maps the names in a query to the method's arguments and what parses them.
     """

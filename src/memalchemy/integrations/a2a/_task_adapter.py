@@ -25,8 +25,8 @@ from memalchemy.integrations.a2a.task_event_stream import events_of
 from memalchemy.threads import ThreadLog
 
 _Place = tuple[bool, int, str]
-"""Whether a task's status has a time, that time in nanoseconds, and the task's id. Listings are in
-descending order of it."""
+"""Place of a task in listings, which descend: its status has a time, that time in nanoseconds, its
+id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class _KeyValueStore(LangChainAdapter, BaseStore[str, V], Generic[V]):
-    """What both stores share."""
+    """Base of both stores."""
 
     def __init__(
         self,

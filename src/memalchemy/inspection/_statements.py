@@ -25,7 +25,7 @@ from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, live, of_
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, live_item, of_item
 from memalchemy.search.scope import same_item as of_same_item
 from memalchemy.statements import column_bind, statement
-from memalchemy.store.read import is_after
+from memalchemy.store.read import page_of_items
 
 HEAD = (
     *("log_id", "thread_id", "namespace", "head_id", "created_at", "updated_at"),
@@ -198,13 +198,7 @@ def read_small_writes(dialect: Dialect) -> Executable:
 @statement(order=("newest", "key"), below=(False, True), after=(False, True))
 def list_item_rows(dialect: Dialect, order: str, below: bool, after: bool) -> Executable:
     """Select a page of items with their sizes; a value of over ``p_most`` bytes is NULL."""
-    columns = [ITEMS.c.namespace, ITEMS.c.key]
-    if order == "newest":
-        columns.insert(0, ITEMS.c.updated_at)
-    conditions = [in_scope(ITEMS, below), live_item()]
-    if after:
-        conditions.append(is_after(order))
-    ordered = [column.desc() if order == "newest" else column for column in columns]
+    conditions, ordered = page_of_items(order, below, after)
     size = dialect.statements.byte_length(ITEMS.c.value)
     vectors = (
         select(func.count()).select_from(EMBEDDINGS).where(of_same_item(EMBEDDINGS, ITEMS))

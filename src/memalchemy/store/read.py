@@ -135,9 +135,8 @@ def list_keys(dialect: Dialect, after: bool) -> Executable:
     return _limited(select(ITEMS.c.key).where(*conditions).order_by(ITEMS.c.key))
 
 
-@statement(order=ORDERS, below=(False, True), after=(False, True))
-def list_items(dialect: Dialect, order: str, below: bool, after: bool) -> Executable:
-    """Select a page of whole items: the newest first, or by namespace and key."""
+def page_of_items(order: str, below: bool, after: bool) -> tuple[list[Any], list[Any]]:
+    """Return the conditions and the order of a page of items; *after* the place that is bound."""
     columns = [ITEMS.c.namespace, ITEMS.c.key]
     if order == "newest":
         columns.insert(0, ITEMS.c.updated_at)
@@ -145,6 +144,13 @@ def list_items(dialect: Dialect, order: str, below: bool, after: bool) -> Execut
     if after:
         conditions.append(is_after(order))
     ordered = [column.desc() if order == "newest" else column for column in columns]
+    return conditions, ordered
+
+
+@statement(order=ORDERS, below=(False, True), after=(False, True))
+def list_items(dialect: Dialect, order: str, below: bool, after: bool) -> Executable:
+    """Select a page of whole items: the newest first, or by namespace and key."""
+    conditions, ordered = page_of_items(order, below, after)
     return _limited(select(*stored()).where(*conditions).order_by(*ordered))
 
 

@@ -1,9 +1,10 @@
 """Chat histories of LangChain: ours against langchain-community's `SQLChatMessageHistory`.
 
 Both are called without ``await``, as ``chain.invoke`` does: `add_messages` with the two messages of
-a turn, ``messages`` for all of them, each by a new object on a shared engine or `Database`. Both
-commit every turn durably. Ours indexes the words, theirs does not: bytes and saves are reported for
-ours with and without.
+a turn, ``messages`` for all of them, each by a new object on a shared engine or `Database`. The
+turns that are timed are those that follow the history in its thread. Both commit every turn
+durably. Ours indexes the words, theirs does not: bytes and saves are reported for ours with and
+without.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ async def measure(
     messages: list[Message], directory: Path, new_database: Callable[[], str], rounds: int
 ) -> AsyncIterator[Finding]:
     texts = [text for m in messages if isinstance(text := m.get("content"), str) and text]
-    talk = [_message(at, texts[at % len(texts)]) for at in range(LENGTHS[-1])]
+    talk = [_message(at, texts[at % len(texts)]) for at in range(LENGTHS[-1] + 2 * TURNS)]
     for engine in ("SQLite", "PostgreSQL"):
 
         def place(name: str, engine: str = engine) -> Path | str:
@@ -77,13 +78,14 @@ async def _of_engine(
 
     await asyncio.to_thread(lambda: theirs("first").messages)
     empty = {"ours": _bytes(here), "silent": _bytes(silent), "theirs": _bytes(there)}
+    longest = talk[: LENGTHS[-1]]
     for history in (ours("long"), ours("long", quiet, False), theirs("long")):
-        await asyncio.to_thread(_fill, history, talk)
+        await asyncio.to_thread(_fill, history, longest)
     grown = {n: _bytes(w) - empty[n] for n, w in zip(empty, (here, silent, there), strict=True)}
     for which, what in (("ours", ""), ("silent", ", without words to find")):
         yield Finding(
             "langchain_histories",
-            f"{engine}: bytes of {len(talk):,} messages{what}, SQLChatMessageHistory's to ours",
+            f"{engine}: bytes of {len(longest):,} messages{what}, SQLChatMessageHistory's to ours",
             grown["theirs"] / grown[which],
             "x",
             None,
@@ -102,12 +104,11 @@ async def _of_engine(
         yield _finding(engine, "load", length, await take_turns(loads, rounds))
     numbers = count()
     for length in LENGTHS:
+        silent_side = {"silent": partial(ours, db=quiet, index_text=False)}
         saves = {
-            n: partial(_saving, make, talk[:length], talk[:2], numbers) for n, make in sides.items()
+            n: partial(_saving, make, talk[: length + 2 * TURNS], length, numbers)
+            for n, make in (sides | silent_side).items()
         }
-        saves["silent"] = partial(
-            _saving, partial(ours, db=quiet, index_text=False), talk[:length], talk[:2], numbers
-        )
         found = await take_turns(saves, rounds)
         yield _finding(engine, "save a turn", length, found)
         found["ours"] = found["silent"]
@@ -136,15 +137,18 @@ async def _loading(make: Callable[[str], Any], name: str, length: int) -> float:
 
 
 async def _saving(
-    make: Callable[[str], Any], talk: list[BaseMessage], turn: list[BaseMessage], numbers: Any
+    make: Callable[[str], Any], talk: list[BaseMessage], length: int, numbers: Any
 ) -> float:
+    """Seconds of a turn, of all that `talk` holds beyond its first `length` messages."""
+
     def save() -> float:
         history = make(f"save-{next(numbers)}")
-        history.add_messages(talk)
+        history.add_messages(talk[:length])
+        turns = [talk[at : at + 2] for at in range(length, len(talk), 2)]
         began = time.perf_counter()
-        for _ in range(TURNS):
+        for turn in turns:
             history.add_messages(turn)
-        return (time.perf_counter() - began) / TURNS
+        return (time.perf_counter() - began) / len(turns)
 
     return await asyncio.to_thread(save)
 

@@ -210,7 +210,7 @@ async def test_threads_page_by_page_newest_first(db: Database, ask: Any) -> None
 async def test_many_matches_are_found_from_the_newest_on(
     db: Database, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memalchemy.inspection.inspector.MATCHES", 3)
+    monkeypatch.setattr("memalchemy.inspection.threads.MATCHES", 3)
     for at in range(8):
         await ThreadLog(db).append(f"many-{at}", [at])
     await ThreadLog(db).append("else", [1])
@@ -401,7 +401,7 @@ async def test_namespaces_and_items(db: Database, ask: Any) -> None:
 async def test_items_page_by_page(
     db: Database, ask: Any, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr("memalchemy.inspection.inspector.SORTED", few)
+    monkeypatch.setattr("memalchemy.inspection.store.SORTED", few)
     store = Store(db)
     for at in (3, 1, 2, 5, 4):
         await store.put(("n", str(at % 2)), f"k{at}", {"text": f"value {at}"})
@@ -531,8 +531,8 @@ async def test_a_large_database_is_projected_and_measured_in_the_background(
 ) -> None:
     for at in range(40):
         await Checkpointer(db).save({"text": f"state {at}"}, f"t{at}")
-    monkeypatch.setattr("memalchemy.inspection.inspector.EXACT", 10)
-    monkeypatch.setattr("memalchemy.inspection.inspector.SAMPLE", 20)
+    monkeypatch.setattr("memalchemy.inspection.storage.EXACT", 10)
+    monkeypatch.setattr("memalchemy.inspection.storage.SAMPLE", 20)
     overview = await ask("overview")
     assert overview["estimated"]
     assert overview["threads"] == 40

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import datetime
 from typing import Any
 
 from memalchemy.errors import InvalidArgument
@@ -33,3 +34,18 @@ def decode_cursor(cursor: str, length: int) -> list[Any]:
     if not isinstance(found, list) or len(found) != length:
         raise InvalidArgument("this cursor is of another listing")
     return found
+
+
+def moment_of(stamp: Any) -> datetime:
+    """Return the time that a cursor holds in ISO 8601.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    try:
+        moment = datetime.fromisoformat(stamp)
+        if moment.utcoffset() is None:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise InvalidArgument("this cursor holds no time") from None
+    return moment

@@ -287,7 +287,6 @@ async def test_the_timeline_has_a_lane_for_each_branch(db: Database, ask: Any) -
     assert whole["lanes"] == 2
     (newest, *older) = whole["steps"]
     assert newest["newest"]
-    assert newest["is_branch"]
     assert (newest["writes"], newest["interrupt"]) == (2, True)
     assert not any(step["newest"] or step["interrupt"] for step in older)
     paged: list[Any] = []
@@ -301,6 +300,34 @@ async def test_the_timeline_has_a_lane_for_each_branch(db: Database, ask: Any) -
     assert [(one["checkpoint_id"], one["lane"]) for one in paged] == [
         (one["checkpoint_id"], one["lane"]) for one in whole["steps"]
     ]
+
+
+async def test_a_branch_is_what_is_off_the_newest_line_or_where_a_line_forks(
+    db: Database, ask: Any
+) -> None:
+    checkpointer = Checkpointer(db)
+    follows = {"a": None, "b": "a", "x": "b", "c": "b", "y": "x", "d": "c", "z": "x", "e": "d"}
+    for step, parent in follows.items():
+        await checkpointer.save({"step": step}, "t", step, parent_id=parent)
+    whole = (await ask("timeline", thread="t"))["steps"]
+    branches = {step["checkpoint_id"] for step in whole if step["is_branch"]}
+    # The newest line is e d c b a. It forks at b, and the branch itself forks at x.
+    assert branches == {"b", "x", "y", "z"}
+    paged, cursor = [], {}
+    while True:
+        page = await ask("timeline", thread="t", limit=1, **cursor)
+        paged += page["steps"]
+        if page["next"] is None:
+            break
+        cursor = {"cursor": page["next"]}
+    assert {step["checkpoint_id"] for step in paged if step["is_branch"]} == branches
+
+
+async def test_a_line_without_forks_has_no_branch(db: Database, ask: Any) -> None:
+    for step in range(5):
+        await Checkpointer(db).save({"step": step}, "t")
+    found = await ask("timeline", thread="t")
+    assert [step["is_branch"] for step in found["steps"]] == [False] * 5
 
 
 async def test_a_gap_that_pruning_left_is_no_branch(db: Database, ask: Any) -> None:

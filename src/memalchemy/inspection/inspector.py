@@ -160,7 +160,11 @@ class Inspector:
         cursor: str | None = None,
         limit: int = 200,
     ) -> Record:
-        """Return a page of the steps of a thread, the newest first, with the lanes of branches."""
+        """Return a page of the steps of a thread, the newest first, with the lanes of branches.
+
+        ``is_branch`` is true of the steps that are off the line of the newest one, which is lane 0,
+        and of those that several steps follow: where a line forks.
+        """
         return await read_timeline(self.db, thread_id, namespace, cursor=cursor, limit=limit)
 
     async def entries(

@@ -35,8 +35,11 @@ class Lanes:
 
     expected: list[str | None] = field(default_factory=list)
 
-    def place(self, step: str, parent: str | None) -> int:
-        """Return the lane of the next older step, and let the lane go on with its *parent*."""
+    def place(self, step: str, parent: str | None) -> tuple[int, bool]:
+        """Return the lane of the next older step, and whether several lanes go on with it.
+
+        Its lane goes on with its *parent*; lanes that met in it end.
+        """
         found = [at for at, wanted in enumerate(self.expected) if wanted == step]
         if not found and GAP in self.expected:
             found = [self.expected.index(GAP)]
@@ -46,7 +49,7 @@ class Lanes:
         self.expected[lane] = parent
         for other in merged:
             self.expected[other] = None
-        return lane
+        return lane, bool(merged)
 
     def _free(self) -> int:
         for lane, wanted in enumerate(self.expected):
@@ -78,7 +81,11 @@ async def read_timeline(
     cursor: str | None = None,
     limit: int = 200,
 ) -> Record:
-    """Return a page of the steps of a thread, the newest first, with the lanes of branches."""
+    """Return a page of the steps of a thread, the newest first, with the lanes of branches.
+
+    ``is_branch`` is true of the steps that are off the line of the newest one, which is lane 0, and
+    of those that several steps follow: where a line forks.
+    """
     log = log_of(db, thread_id, namespace)
     before, lanes, is_first = None, Lanes(), cursor is None
     if cursor is not None:
@@ -97,14 +104,13 @@ async def read_timeline(
     writes = await count_writes(db, log, [info.checkpoint_id for info in shown])
     steps = []
     for at, info in enumerate(shown):
-        older = infos[at + 1].checkpoint_id if at + 1 < len(infos) else None
         parent = parent_to_follow(info.parent_id, info.seq, parents)
-        lane = lanes.place(info.checkpoint_id, parent)
+        lane, forks = lanes.place(info.checkpoint_id, parent)
         count, interrupted = writes.get(info.checkpoint_id, (0, False))
         steps.append(
             step_record(info)
             | {
-                "is_branch": bool(parent) and parent != GAP and parent != older,
+                "is_branch": forks or lane > 0,
                 "lane": lane,
                 "writes": count,
                 "interrupt": interrupted,

@@ -1528,6 +1528,46 @@ PRAGMA busy_timeout = 100
 -- database.sqlite_shrink.file_step(what=log)
 PRAGMA wal_checkpoint(TRUNCATE)
 
+-- inspection._statements.changed_items(below=False)
+SELECT store_items.namespace, store_items."key", store_items.updated_at
+FROM store_items
+WHERE store_items.updated_at >= ?
+AND store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+ORDER BY store_items.updated_at DESC
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.changed_items(below=True)
+SELECT some_items.namespace, some_items."key", some_items.updated_at
+FROM (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = ?
+  AND store_items.namespace >= ?
+  AND store_items.namespace < ?
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  LIMIT ?
+  OFFSET ?) AS some_items
+WHERE some_items.updated_at >= ?
+ORDER BY some_items.updated_at DESC
+LIMIT ?
+OFFSET ?
+
 -- inspection._statements.changed_logs()
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.updated_at, threads.version,
   threads.next_seq
@@ -1607,6 +1647,10 @@ FROM (
   AND store_items.namespace = ?
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > ?)
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
   LIMIT ?
   OFFSET ?) AS some_items
 
@@ -1622,6 +1666,10 @@ FROM (
     AND store_items.namespace < ?)
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > ?)
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
   LIMIT ?
   OFFSET ?) AS some_items
 
@@ -1653,6 +1701,10 @@ WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
 LIMIT ?
 OFFSET ?
@@ -1677,6 +1729,10 @@ AND (store_items.updated_at < ?
   AND (store_items.namespace < ?
     OR store_items.namespace = ?
     AND store_items."key" < ?))
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
 LIMIT ?
 OFFSET ?
@@ -1699,6 +1755,10 @@ AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
 LIMIT ?
 OFFSET ?
@@ -1726,6 +1786,10 @@ AND (store_items.updated_at < ?
   AND (store_items.namespace < ?
     OR store_items.namespace = ?
     AND store_items."key" < ?))
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
 LIMIT ?
 OFFSET ?
@@ -1745,6 +1809,10 @@ WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -1767,6 +1835,10 @@ AND (store_items.expires_at IS NULL
 AND (store_items.namespace > ?
   OR store_items.namespace = ?
   AND store_items."key" > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -1789,6 +1861,10 @@ AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -1814,6 +1890,10 @@ AND (store_items.expires_at IS NULL
 AND (store_items.namespace > ?
   OR store_items.namespace = ?
   AND store_items."key" > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?

@@ -544,6 +544,68 @@ async def test_changes_are_those_since_the_token(db: Database, ask: Any) -> None
     assert [one["thread_id"] for one in sixth["changed"]] == ["new"]
 
 
+async def test_changes_of_items_are_those_of_a_namespace(db: Database, ask: Any) -> None:
+    store = Store(db)
+    await store.put(("users", "ada"), "old", {"text": "a"})
+    users: dict[str, Any] = {"items": 1, "ns": "users"}
+    first = await ask("changes", **users)
+    assert (first["items"], first["count"]) == ([], 1)
+    await store.put(("users", "ada"), "new", {"text": "b"})
+    await store.put(("users", "ada"), "old", {"text": "c"})
+    await store.put(("else",), "where", {"text": "d"})
+    second = await ask("changes", since=first["token"], **users)
+    assert {(*one["namespace"], one["key"]) for one in second["items"]} == {
+        ("users", "ada", "new"),
+        ("users", "ada", "old"),
+    }
+    third = await ask("changes", since=second["token"], **users)
+    assert (third["items"], third["count"]) == ([], 2)
+    await store.delete(("users", "ada"), "new")
+    fourth = await ask("changes", since=third["token"], **users)
+    assert (fourth["items"], fourth["count"]) == ([], 1)
+    above = await ask("changes", since=fourth["token"], below=0, **users)
+    assert (above["items"], above["count"]) == ([], 0)
+    await store.put(("users", "ada"), "new", {"text": "e"})
+    ada = {"items": 1, "ns": ["users", "ada"], "below": 0}
+    fifth = await ask("changes", since=above["token"], **ada)
+    assert "new" in {one["key"] for one in fifth["items"]}
+    assert "items" not in await ask("changes", since=fifth["token"])
+
+
+async def test_items_of_a_large_tree_are_not_named(
+    db: Database, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memalchemy.inspection.changes.SORTED", 3)
+    first = await ask("changes", items=1)
+    for at in range(4):
+        await Store(db).put(("many",), f"k{at}", at)
+    found = await ask("changes", since=first["token"], items=1)
+    assert (found["items"], found["count"]) == ([], 3)
+    alone = await ask("changes", since=first["token"], items=1, ns="many", below=0)
+    assert len(alone["items"]) == 4
+
+
+async def test_internal_items_are_left_out_unless_asked_for(db: Database, ask: Any) -> None:
+    await EpisodeStore(db).write(Episode(id_="e1", task="brew", result="done"))
+    fact_owners = ("lauren-ai", "fact owners")
+    await Store(db).put(fact_owners, "m1", ["ada"])
+    shown = (await ask("items"))["items"]
+    assert [(one["namespace"], one["key"]) for one in shown] == [(["episodes"], "e1")]
+    (top, *others) = (await ask("namespaces"))["namespaces"]
+    assert (top["namespace"], top["items"]) == (["episodes"], 1)
+    assert all(one["items"] == 0 for one in others)
+    assert (await ask("namespaces", ns="episodes"))["namespaces"] == []
+    assert (await ask("overview"))["items"] == 1
+    assert (await ask("items", q="m1", ns=list(fact_owners)))["items"]
+
+    everything = (await ask("items", internal=1))["items"]
+    assert len(everything) == 3
+    (child,) = (await ask("namespaces", ns="episodes", internal=1))["namespaces"]
+    assert (child["namespace"], child["items"]) == (["episodes", "by time"], 1)
+    (key,) = (await ask("items", ns=["episodes", "by time"]))["items"]
+    assert key["key"].endswith("e1")
+
+
 async def test_space(db: Database, ask: Any) -> None:
     await fill(db)
     found = await ask("space")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from memalchemy._version import __version__
 from memalchemy.database import Database
 from memalchemy.inspection._records import Record
-from memalchemy.inspection.changes import list_changes
+from memalchemy.inspection.changes import ItemScope, list_changes
 from memalchemy.inspection.diff import read_diff
 from memalchemy.inspection.entries import list_entries, read_entry
 from memalchemy.inspection.memories import list_memories
@@ -28,6 +28,7 @@ from memalchemy.inspection.threads import list_threads, read_thread
 from memalchemy.inspection.timeline import read_timeline
 from memalchemy.inspection.transcript import read_text, read_transcript
 from memalchemy.inspection.writes import read_writes
+from memalchemy.keys import check_namespace
 from memalchemy.store import Store
 
 COUNTED = 20_000
@@ -93,12 +94,23 @@ class Inspector:
         """
         return await self._storage.read()
 
-    async def changes(self, since: str | None = None) -> Record:
+    async def changes(
+        self,
+        since: str | None = None,
+        namespace: Iterable[str] = (),
+        *,
+        items: bool = False,
+        below: bool = True,
+    ) -> Record:
         """Return the threads that were written since a token, and a new token.
 
-        Without *since*, only the token of now. One look into an index.
+        Without *since*, only the token of now. One look into an index. With *items* also the items
+        of a namespace, with *below* also of those below it: ``items`` are those that were written,
+        and ``count`` is how many there are, up to 5,000, which tells of those that were deleted. Of
+        a larger tree of namespaces no items are named: no index has them by time.
         """
-        return await list_changes(self.db, since)
+        scope = ItemScope(check_namespace(namespace), below) if items else None
+        return await list_changes(self.db, since, scope)
 
     # --- Threads ----------------------------------------------------------------------------------
 
@@ -221,13 +233,22 @@ class Inspector:
     # --- The store --------------------------------------------------------------------------------
 
     async def namespaces(
-        self, namespace: Iterable[str] = (), *, cursor: str | None = None, limit: int = 100
+        self,
+        namespace: Iterable[str] = (),
+        *,
+        internal: bool = False,
+        cursor: str | None = None,
+        limit: int = 100,
     ) -> Record:
         """Return a page of the namespaces right below one, with the number of items in each.
 
-        At most 1,000 items of each are counted: ``more`` says that there are others.
+        At most 1,000 items of each are counted: ``more`` says that there are others. Internal
+        items, such as the index of episodes by time, are left out unless *internal* is set or
+        *namespace* is one of theirs.
         """
-        return await list_namespaces(self._store, namespace, cursor=cursor, limit=limit)
+        return await list_namespaces(
+            self._store, namespace, internal=internal, cursor=cursor, limit=limit
+        )
 
     async def items(
         self,
@@ -235,16 +256,24 @@ class Inspector:
         query: str = "",
         *,
         below: bool = True,
+        internal: bool = False,
         cursor: str | None = None,
         limit: int = 50,
     ) -> Record:
         """Return a page of items, the last written first; with *below* also of lower namespaces.
 
         Those of a large tree of namespaces come in the order of namespaces and keys: ``order``.
-        With a *query* they are those that hold its words, the best first.
+        With a *query* they are those that hold its words, the best first. Internal items are left
+        out as `namespaces` does it.
         """
         return await list_items(
-            self._store, namespace, query, below=below, cursor=cursor, limit=limit
+            self._store,
+            namespace,
+            query,
+            below=below,
+            internal=internal,
+            cursor=cursor,
+            limit=limit,
         )
 
     async def item(

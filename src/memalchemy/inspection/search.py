@@ -11,6 +11,7 @@ from memalchemy.checkpoints import Checkpointer
 from memalchemy.codec.search_text import MAX_TEXT, highlighted, query_terms, texts_in
 from memalchemy.database import READ_REPLICA, Database
 from memalchemy.dialects import namespace_binds
+from memalchemy.inspection._internal import is_internal
 from memalchemy.inspection._records import Record, time
 from memalchemy.keys import decode_namespace
 from memalchemy.search.text import find_entries
@@ -107,6 +108,7 @@ async def _found_in_store(
                 "snippet": highlighted(_words(hit.value), terms),
             }
             for hit in hits
+            if not is_internal(hit.namespace)
         ]
 
     return await asyncio.to_thread(records)

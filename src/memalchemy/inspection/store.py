@@ -12,6 +12,7 @@ from memalchemy.database import Database
 from memalchemy.errors import InvalidArgument, KeyMissing, NotEncrypted, NotFound
 from memalchemy.inspection import _statements as statements
 from memalchemy.inspection._cursors import decode_cursor, encode_cursor, moment_of
+from memalchemy.inspection._internal import internal_binds, is_internal
 from memalchemy.inspection._logs import Namespace, query
 from memalchemy.inspection._records import Record, item_preview, item_record, kind_of, time
 from memalchemy.inspection.tree import tree, value_at
@@ -32,13 +33,19 @@ _LAST = "\U0010ffff"
 
 
 async def list_namespaces(
-    store: Store, namespace: Iterable[str] = (), *, cursor: str | None = None, limit: int = 100
+    store: Store,
+    namespace: Iterable[str] = (),
+    *,
+    internal: bool = False,
+    cursor: str | None = None,
+    limit: int = 100,
 ) -> Record:
     """Return a page of the namespaces right below one, with the number of items in each.
 
     At most 1,000 items of each are counted: ``more`` says that there are others.
     """
     top = check_namespace(namespace)
+    internal = internal or is_internal(top)
     after: Namespace | None = None
     if cursor is not None:
         after = check_namespace(decode_cursor(cursor, 1)[0])
@@ -47,11 +54,14 @@ async def list_namespaces(
         child = await _next_child(store, top, after)
         if child is None:
             break
-        children.append(child)
+        if internal or not is_internal(child):
+            children.append(child)
         after = (*child, _LAST)
     records = []
     for child in children[:limit]:
-        items = await count_items(store.db, child, below=True, most=COUNTED_BELOW + 1)
+        items = await count_items(
+            store.db, child, below=True, internal=internal, most=COUNTED_BELOW + 1
+        )
         more = items > COUNTED_BELOW
         records.append({"namespace": list(child), "items": min(items, COUNTED_BELOW), "more": more})
     last = children[limit - 1] if len(children) > limit else None
@@ -67,6 +77,7 @@ async def list_items(
     words: str = "",
     *,
     below: bool = True,
+    internal: bool = False,
     cursor: str | None = None,
     limit: int = 50,
 ) -> Record:
@@ -76,17 +87,21 @@ async def list_items(
     With *words* they are those that hold them, the best first.
     """
     top = check_namespace(namespace)
+    internal = internal or is_internal(top)
     if words:
-        return await _found_items(store, top, words, below, cursor, limit)
+        return await _found_items(
+            store, top, words, below=below, internal=internal, cursor=cursor, limit=limit
+        )
     after = None if cursor is None else decode_cursor(cursor, 4)
     if after is not None:
         order = after[0]
     else:
-        is_few = not below or await count_items(store.db, top, below=True, most=SORTED) < SORTED
+        is_few = not below or await is_small(store.db, top, internal=internal)
         order = "newest" if is_few else "key"
     if order not in ("newest", "key"):
         raise InvalidArgument("this cursor is of another listing")
-    binds = _item_binds(store.db, top, below) | {"p_limit": limit + 1, "p_most": SMALL}
+    binds = scope_binds(store.db.tenant, encode_namespace(top), below)
+    binds |= internal_binds(shown=internal) | {"p_limit": limit + 1, "p_most": SMALL}
     if after is not None:
         binds |= {"p_after_namespace": after[2], "p_after_key": after[3]}
         if order == "newest":
@@ -164,15 +179,19 @@ async def list_neighbours(
     }
 
 
-async def count_items(db: Database, namespace: Namespace, *, below: bool, most: int) -> int:
+async def is_small(db: Database, namespace: Namespace, *, internal: bool = False) -> bool:
+    """Return whether a namespace and those below it hold few items, which can be sorted by time."""
+    return await count_items(db, namespace, below=True, internal=internal, most=SORTED) < SORTED
+
+
+async def count_items(
+    db: Database, namespace: Namespace, *, below: bool, most: int, internal: bool = False
+) -> int:
     """Count the items of a namespace, up to *most*."""
-    binds = _item_binds(db, namespace, below) | {"p_limit": most}
+    binds = scope_binds(db.tenant, encode_namespace(namespace), below)
+    binds |= internal_binds(shown=internal) | {"p_limit": most}
     rows = await query(db, partial(statements.count_some_items, below=below), binds)
     return int(rows[0].items)
-
-
-def _item_binds(db: Database, namespace: Namespace, below: bool) -> dict[str, Any]:
-    return scope_binds(db.tenant, encode_namespace(namespace), below)
 
 
 def _item_key(db: Database, namespace: Namespace, key: str) -> dict[str, Any]:
@@ -206,7 +225,14 @@ def _row_record(db: Database, row: Any) -> Record:
 
 
 async def _found_items(
-    store: Store, top: Namespace, words: str, below: bool, cursor: str | None, limit: int
+    store: Store,
+    top: Namespace,
+    words: str,
+    *,
+    below: bool,
+    internal: bool,
+    cursor: str | None,
+    limit: int,
 ) -> Record:
     offset = 0 if cursor is None else decode_cursor(cursor, 1)[0]
     if not isinstance(offset, int) or not 0 <= offset < 1_000_000:
@@ -219,7 +245,9 @@ async def _found_items(
     more = len(hits) > limit
     return {
         "items": [
-            item_record(item.namespace, item, None, 0, item_preview(item.value)) for item in found
+            item_record(item.namespace, item, None, 0, item_preview(item.value))
+            for item in found
+            if internal or not is_internal(item.namespace)
         ],
         "order": "score",
         "next": encode_cursor([offset + limit]) if more else None,

@@ -1706,6 +1706,9 @@ SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- inspection._statements.match_ids(scope=below)
@@ -1715,6 +1718,9 @@ WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
 AND coalesce(threads.namespace, threads.namespace) < :k_beyond
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- inspection._statements.match_ids(scope=namespace)
@@ -1722,6 +1728,26 @@ SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) = :k_namespace
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.match_ids_of_few(scope=below)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.match_ids_of_few(scope=namespace)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1772,6 +1798,15 @@ AND deltas.label = listed.label
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
+
+-- inspection._statements.skip_ids()
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id >= :p_low
+ORDER BY threads.thread_id
+OFFSET :p_offset ROWS
+FETCH FIRST 1 ROWS ONLY
 
 -- inspection._statements.sum_logs(sampled=False)
 SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,

@@ -1843,7 +1843,10 @@ SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND lower(threads.thread_id) LIKE $2::VARCHAR ESCAPE '\'
-LIMIT $3
+AND threads.thread_id >= $3::VARCHAR
+AND threads.thread_id < $4::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $5
 
 -- inspection._statements.match_ids(scope=below)
 SELECT threads.thread_id, threads.namespace
@@ -1852,13 +1855,36 @@ WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
 AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
-LIMIT $5
+AND threads.thread_id >= $5::VARCHAR
+AND threads.thread_id < $6::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $7
 
 -- inspection._statements.match_ids(scope=namespace)
 SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $6
+
+-- inspection._statements.match_ids_of_few(scope=below)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
+LIMIT $5
+
+-- inspection._statements.match_ids_of_few(scope=namespace)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
 AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
 LIMIT $4
 
@@ -1907,6 +1933,15 @@ AND deltas.label = listed.label
 WHERE deltas.log_id = $3::UUID
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
+
+-- inspection._statements.skip_ids()
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id >= $2::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $3::INTEGER
+OFFSET $4::INTEGER
 
 -- inspection._statements.sum_logs(sampled=False)
 SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,

@@ -2171,6 +2171,9 @@ SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = ?
 AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.thread_id
 LIMIT ?
 OFFSET ?
 
@@ -2181,6 +2184,9 @@ WHERE threads.tenant = ?
 AND coalesce(threads.namespace, threads.namespace) >= ?
 AND coalesce(threads.namespace, threads.namespace) < ?
 AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.thread_id
 LIMIT ?
 OFFSET ?
 
@@ -2189,6 +2195,28 @@ SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = ?
 AND coalesce(threads.namespace, threads.namespace) = ?
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.match_ids_of_few(scope=below)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.match_ids_of_few(scope=namespace)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
 AND lower(threads.thread_id) LIKE ? ESCAPE '\'
 LIMIT ?
 OFFSET ?
@@ -2244,6 +2272,15 @@ AND deltas.label = listed.label
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
+
+-- inspection._statements.skip_ids()
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id >= ?
+ORDER BY threads.thread_id
+LIMIT ?
+OFFSET ?
 
 -- inspection._statements.sum_logs(sampled=False)
 SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,

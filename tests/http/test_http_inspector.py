@@ -223,6 +223,39 @@ async def test_many_matches_are_found_from_the_newest_on(
     assert rest["next"] is None
 
 
+async def test_ids_that_are_too_many_are_looked_through_page_by_page(
+    db: Database, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memalchemy.inspection.threads.SCANNED", 4)
+    monkeypatch.setattr("memalchemy.inspection.threads.MATCHES", 3)
+    for at in range(9):
+        await ThreadLog(db).append(f"a-{at}", [at])
+    for name in ("b-7", "7-c", "7-d", "x\ud800-7", "\U0010ffff-7"):
+        await ThreadLog(db).append(name, [1])
+        await Checkpointer(db).save({}, name)
+
+    async def pages(**parameters: Any) -> list[str]:
+        found: list[str] = []
+        cursor: dict[str, Any] = {}
+        while True:
+            page = await ask("threads", limit=2, **parameters, **cursor)
+            found += [row["thread_id"] for row in page["threads"]]
+            if page["next"] is None:
+                return found
+            assert page["order"] == "id"
+            cursor = {"cursor": page["next"]}
+
+    log = {"framework": "log"}
+    first, second, *others = await pages(q="7", **log)
+    assert (first, second) == ("7-d", "7-c")  # those that begin with it come first
+    assert sorted(others) == ["a-7", "b-7", "x\ud800-7", "\U0010ffff-7"]
+    assert await pages(q="nothing", **log) == []
+    assert await pages(q="A-8", **log) == ["a-8"]
+    assert await pages(q="b-7") == ["b-7", "b-7"]
+    for cursor in ("WzEsMl0", "WyJhIiwyXQ"):
+        await ask("threads", q="7", cursor=cursor, status=422)
+
+
 async def test_a_thread(db: Database, ask: Any) -> None:
     await fill(db)
     await Checkpointer(db).set_thread_metadata("thread", {"title": "Coffee"})

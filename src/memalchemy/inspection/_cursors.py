@@ -18,8 +18,8 @@ def encode_cursor(value: Any) -> str:
     return base64.urlsafe_b64encode(document).decode("ascii").rstrip("=")
 
 
-def decode_cursor(cursor: str, length: int) -> list[Any]:
-    """Return the list of *length* values that a cursor holds.
+def decode_cursor(cursor: str, *lengths: int) -> list[Any]:
+    """Return the list of values, one of *lengths* of them, that a cursor holds.
 
     Raises:
         InvalidArgument: it is none.
@@ -31,7 +31,7 @@ def decode_cursor(cursor: str, length: int) -> list[Any]:
         found = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
     except (ValueError, RecursionError):
         raise InvalidArgument("this cursor is not one that this server gave out") from None
-    if not isinstance(found, list) or len(found) != length:
+    if not isinstance(found, list) or len(found) not in lengths:
         raise InvalidArgument("this cursor is of another listing")
     return found
 

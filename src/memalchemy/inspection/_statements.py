@@ -62,12 +62,41 @@ def _like() -> Any:
 
 @statement(scope=SCOPES)
 def match_ids(dialect: Dialect, scope: str) -> Executable:
-    """Select the names of logs whose thread's id matches ``p_like``, in the order of an index.
+    """Select the names of logs whose thread's id matches ``p_like``, in the order of the ids.
 
-    Deleted and empty logs are among them: the index alone is read.
+    Ids from ``p_low`` to before ``p_high`` are looked at. Deleted and empty logs are among them:
+    the index of names alone is read.
     """
+    id_ = THREADS.c.thread_id
+    low, high = (bindparam(name, type_=id_.type) for name in ("p_low", "p_high"))
+    return (
+        select(id_, THREADS.c.namespace)
+        .where(_in_scope(scope), _like(), id_ >= low, id_ < high)
+        .order_by(id_)
+        .limit(bindparam("p_limit"))
+    )
+
+
+@statement(scope=("below", "namespace"))
+def match_ids_of_few(dialect: Dialect, scope: str) -> Executable:
+    """Select the names of logs of a small namespace whose thread's id matches ``p_like``."""
     names = (THREADS.c.thread_id, THREADS.c.namespace)
-    return select(*names).where(_in_scope(scope), _like()).limit(bindparam("p_limit"))
+    here = in_namespace(THREADS, below=scope == "below")
+    return select(*names).where(here, _like()).limit(bindparam("p_limit"))
+
+
+@statement()
+def skip_ids(dialect: Dialect) -> Executable:
+    """Select the id that stands ``p_offset`` logs behind the first one from ``p_low`` on."""
+    id_ = THREADS.c.thread_id
+    tenant = THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
+    return (
+        select(id_)
+        .where(tenant, id_ >= bindparam("p_low", type_=id_.type))
+        .order_by(id_)
+        .limit(1)
+        .offset(bindparam("p_offset", type_=Integer))
+    )
 
 
 @statement()

@@ -16,7 +16,7 @@ from memalchemy.inspection.entries import list_entries, read_entry
 from memalchemy.inspection.memories import list_memories
 from memalchemy.inspection.search import search
 from memalchemy.inspection.states import States, read_state
-from memalchemy.inspection.storage import Storage, sum_frameworks
+from memalchemy.inspection.storage import Storage
 from memalchemy.inspection.store import (
     count_items,
     list_items,
@@ -70,7 +70,7 @@ class Inspector:
 
         In a large database sizes are projected from a random sample: ``estimated``.
         """
-        sums = await sum_frameworks(self.db)
+        sums = await self._storage.sums()
         items = await count_items(self.db, (), below=True, most=COUNTED)
         return {
             "database": str(getattr(self.db.identity, "display", self.db.dialect.name)),

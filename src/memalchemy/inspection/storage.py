@@ -26,6 +26,8 @@ SAMPLE = 2_000
 """Logs of a sample."""
 FRAMEWORKS = 100
 """Frameworks that are told apart, at most."""
+SUMMED_FOR = timedelta(seconds=15)
+"""Time for which the sums of a large database are shown again."""
 MEASURED_FOR = timedelta(seconds=60)
 """Time for which a measurement of a large database is shown again."""
 
@@ -35,6 +37,7 @@ class Storage:
 
     def __init__(self, db: Database) -> None:
         self.db = db
+        self._summed: tuple[datetime, Record] | None = None
         self._measured: tuple[datetime, Record] | None = None
         self._measuring: asyncio.Task[None] | None = None
 
@@ -44,7 +47,7 @@ class Storage:
         A large database is measured in the background: until that has ended, ``largest``,
         ``kinds`` and ``tables`` are empty and ``measuring`` is true.
         """
-        sums = await sum_frameworks(self.db)
+        sums = await self.sums()
         known = self._measured
         now = datetime.now(UTC)
         if known is None or now - known[0] > MEASURED_FOR:
@@ -64,6 +67,19 @@ class Storage:
             return totals | empty | {"estimated": True, "measuring": True}
         measuring = self._measuring is not None and not self._measuring.done()
         return totals | known[1] | {"measuring": measuring}
+
+    async def sums(self) -> Record:
+        """Return the numbers of threads and checkpoints, and their bytes, by framework.
+
+        Those of a large database, which are estimates, may be 15 seconds old.
+        """
+        now = datetime.now(UTC)
+        if self._summed is None or now - self._summed[0] > SUMMED_FOR:
+            sums = await _sum_frameworks(self.db)
+            if not sums["estimated"]:
+                return sums
+            self._summed = now, sums
+        return self._summed[1]
 
     async def _measure(self) -> None:
         with suppress(MemalchemyError):  # the next call measures again
@@ -92,7 +108,7 @@ class Storage:
             )
 
 
-async def sum_frameworks(db: Database) -> Record:
+async def _sum_frameworks(db: Database) -> Record:
     """Return the numbers of threads and checkpoints, and their bytes, by framework."""
     frameworks = await _count_logs(db, exact=False)
     total = sum(frameworks.values())

@@ -16,12 +16,22 @@ from memalchemy.inspection._logs import log_of, query, read_head, read_heads
 from memalchemy.inspection._records import Record, thread_record
 from memalchemy.keys import decode_namespace, encode_id, encode_namespace
 from memalchemy.log import Log
-from memalchemy.log.listing import list_logs, list_logs_of_thread, measure_logs
+from memalchemy.log.listing import (
+    list_logs,
+    list_logs_of_thread,
+    measure_logs,
+    range_of_prefix,
+)
 from memalchemy.log.scan import run_query
 from memalchemy.log.tables import truncate_to_second
 
 MATCHES = 1_000
 """Matching ids up to which all are read, and sorted here."""
+SCANNED = 100_000
+"""Ids that one page looks through, at most, for those that have a part."""
+
+_FIRST, _BEYOND = "\x01", "\U0010ffff" * 4
+"""Stand before and behind all stored ids."""
 SIBLINGS = 200
 """Other namespaces of a thread that are named."""
 
@@ -36,27 +46,23 @@ async def list_threads(
 ) -> Record:
     """Return a page of threads, the last written first.
 
+    Where the ids are too many to look through them all at once, a page with *part* has those that
+    begin with it, and the following pages those that a scan of the ids comes upon: ``order`` is
+    ``id`` then, and a page may be empty while ``next`` is not.
+
     Args:
         part: a part of the threads' ids, in any case of ASCII letters.
         framework: the first part of the namespace; ``/`` stands for the root.
     """
-    path, scope = _place_of(framework)
-    binds: dict[str, Any] = namespace_binds(db.tenant, path, below=True)
+    scope = _Scope(db, framework)
+    if part:
+        scope.binds["p_like"] = _like(part)
+        return await _matching(scope, part, cursor, limit)
     after = None if cursor is None else after_head(cursor)
-    if part:
-        binds |= {"p_like": _like(part)}
-    heads = None
-    if part:
-        heads = await _few_matching(db, scope, binds, after, limit)
-    if heads is None:
-        page = partial(_list_recent, db.dialect, scope, bool(part))
-        if not part and (scope == "tenant" or await _is_small(db, scope, binds)):
-            page = partial(page_of_logs, db.dialect, scope)
-        heads = await page_of_heads(db, page, binds, after, limit)
-    return {
-        "threads": await thread_records(db, heads[:limit]),
-        "next": head_cursor(heads[limit - 1]) if len(heads) > limit else None,
-    }
+    page = partial(_list_recent, db.dialect, scope.name, False)
+    if scope.name == "tenant" or await _is_small(scope):
+        page = partial(page_of_logs, db.dialect, scope.name)
+    return await _newest(scope, page, after, limit)
 
 
 async def read_thread(db: Database, thread_id: str, namespace: Iterable[str] = ()) -> Record:
@@ -106,40 +112,120 @@ async def page_of_heads(
     return await run_query(db, page(after is not None), values, replica_ok=True)
 
 
-async def _few_matching(
-    db: Database, scope: str, binds: dict[str, Any], after: dict[str, Any] | None, limit: int
-) -> list[Any] | None:
-    """Return a page of the heads that match a part of an id; ``None`` if many do."""
-    matched = await query(
-        db, partial(statements.match_ids, scope=scope), binds | {"p_limit": MATCHES + 1}
-    )
+class _Scope:
+    """The logs of a framework, or of the tenant: what statements of them take."""
+
+    def __init__(self, db: Database, framework: str) -> None:
+        self.db = db
+        self.name = "below"
+        if framework in ("", "/"):
+            self.name = "namespace" if framework else "tenant"
+        path = encode_namespace(()) if framework in ("", "/") else encode_namespace((framework,))
+        self.binds: dict[str, Any] = namespace_binds(db.tenant, path, below=True)
+
+
+async def _newest(
+    scope: _Scope, page: Callable[[bool], Any], after: dict[str, Any] | None, limit: int
+) -> Record:
+    heads = await page_of_heads(scope.db, page, scope.binds, after, limit)
+    return await _page(scope, heads, limit)
+
+
+async def _page(scope: _Scope, heads: Sequence[Any], limit: int) -> Record:
+    return {
+        "threads": await thread_records(scope.db, heads[:limit]),
+        "order": "newest",
+        "next": head_cursor(heads[limit - 1]) if len(heads) > limit else None,
+    }
+
+
+async def _matching(scope: _Scope, part: str, cursor: str | None, limit: int) -> Record:
+    """Return a page of the threads whose ids have a part."""
+    found = [] if cursor is None else decode_cursor(cursor, 2, 3)
+    if len(found) == 2:
+        is_beginning, low = found
+        if not isinstance(is_beginning, bool) or not isinstance(low, str):
+            raise InvalidArgument("this cursor is of another listing")
+        return await _by_id(scope, part, low, is_beginning=is_beginning, limit=limit)
+    after = None if cursor is None else after_head(cursor)
+    if scope.name != "tenant" and await _is_small(scope):
+        matched = await query(
+            scope.db,
+            partial(statements.match_ids_of_few, scope=scope.name),
+            scope.binds | {"p_limit": MATCHES + 1},
+        )
+        return await _sorted(scope, matched, after, limit)
+    high = await _skip(scope, _FIRST)
+    id_range = range_of_prefix(part)
+    if cursor is None and high is not None and id_range is not None:
+        beginning = await _matches(scope, *id_range)
+        if 0 < len(beginning) <= MATCHES:
+            return await _by_id(scope, part, id_range[0], is_beginning=True, limit=limit)
+    matched = await _matches(scope, _FIRST, high or _BEYOND)
     if len(matched) > MATCHES:
-        return None
-    logs = [Log(db.tenant, row.thread_id, row.namespace) for row in matched]
-    heads = sorted(await read_heads(db, logs), key=_newest_first)
+        return await _newest(
+            scope, partial(_list_recent, scope.db.dialect, scope.name, True), after, limit
+        )
+    if high is None:
+        return await _sorted(scope, matched, after, limit)
+    return await _by_id(scope, part, _FIRST, is_beginning=False, limit=limit)
+
+
+async def _by_id(scope: _Scope, part: str, low: str, *, is_beginning: bool, limit: int) -> Record:
+    """Return the threads that have a part in their ids, from an id on: as many as one page scans.
+
+    First come all that begin with it (*is_beginning*), then the others.
+    """
+    id_range = range_of_prefix(part)
+    if is_beginning and id_range is not None:
+        high: str | None = id_range[1]
+        following: list[Any] | None = [False, _FIRST]
+    else:
+        high = await _skip(scope, low)
+        following = None if high is None else [False, high]
+    matched = await _matches(scope, low, high or _BEYOND)
+    if len(matched) > limit:
+        last = matched[limit - 1].thread_id
+        following = [is_beginning, last + _FIRST]
+        matched = [row for row in matched if row.thread_id <= last]
+    if not is_beginning and id_range is not None:
+        matched = [row for row in matched if not id_range[0] <= row.thread_id < id_range[1]]
+    page = await _sorted(scope, matched, None, len(matched))
+    return page | {"order": "id", "next": None if following is None else encode_cursor(following)}
+
+
+async def _skip(scope: _Scope, low: str) -> str | None:
+    """Return the id before which one page looks, from *low* on; ``None`` if it comes to the end."""
+    binds = {"k_tenant": scope.db.tenant, "p_low": low, "p_offset": SCANNED}
+    rows = await query(scope.db, statements.skip_ids, binds)
+    return str(rows[0].thread_id) if rows else None
+
+
+async def _matches(scope: _Scope, low: str, high: str) -> Sequence[Any]:
+    binds = scope.binds | {"p_low": low, "p_high": high, "p_limit": MATCHES + 1}
+    return await query(scope.db, partial(statements.match_ids, scope=scope.name), binds)  # type: ignore[no-any-return]
+
+
+async def _sorted(
+    scope: _Scope, matched: Sequence[Any], after: dict[str, Any] | None, limit: int
+) -> Record:
+    """Return a page of logs by their names, the last written first."""
+    logs = [Log(scope.db.tenant, row.thread_id, row.namespace) for row in matched]
+    heads = sorted(await read_heads(scope.db, logs), key=_newest_first)
     if after is not None:
         last = _head_order(after["p_updated_at"], after["p_thread_id"], after["p_namespace"])
         heads = [head for head in heads if _newest_first(head) > last]
-    return heads[: limit + 1]
+    return await _page(scope, heads, limit)
 
 
-async def _is_small(db: Database, scope: str, binds: Mapping[str, Any]) -> bool:
+async def _is_small(scope: _Scope) -> bool:
     """Return whether a scope has few logs, which can be sorted."""
     counted = await query(
-        db,
-        partial(statements.count_logs, scope=scope, exact=False),
-        {**binds, "p_limit": MATCHES},
+        scope.db,
+        partial(statements.count_logs, scope=scope.name, exact=False),
+        scope.binds | {"p_limit": MATCHES},
     )
     return int(counted[0].logs) < MATCHES
-
-
-def _place_of(framework: str) -> tuple[str, str]:
-    """Return the path and the scope of a framework's logs."""
-    if not framework:
-        return "/", "tenant"
-    if framework == "/":
-        return "/", "namespace"
-    return encode_namespace((framework,)), "below"
 
 
 def _list_recent(dialect: Any, scope: str, like: bool, after: bool) -> Any:

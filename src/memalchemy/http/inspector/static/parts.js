@@ -178,7 +178,8 @@ export function pagedList({ load, draw, key, nothing, signal, label, tag = "ul",
   }
 
   function finish() {
-    if (next === null) put(end);
+    if (next === null && !shown.size) put(end, nothing());
+    else if (next === null) put(end);
     else put(end, h("button.button.more", { type: "button", on: { click: () => more() } }, "Load more"));
     if (next !== null) {
       // An observer reports changes only: ask it anew, for the end may still be in view.
@@ -222,7 +223,6 @@ export function pagedList({ load, draw, key, nothing, signal, label, tag = "ul",
       next = page.next ?? null;
       busy = false;
       finish();
-      if (!page.rows.length && next === null) put(end, nothing());
       return page;
     } catch (error) {
       if (signal.aborted || error.name === "AbortError" || mine !== asked) return null;

@@ -227,7 +227,7 @@ async def _time(client: httpx.AsyncClient, title: str, route: str, parameters: A
 def _count(connection: Connection) -> int:
     """Return the number of copied threads."""
     like = TABLES[0].c.thread_id.like("customer-%")
-    last = literal_column("max(substr(thread_id, -7))")
+    last: Any = literal_column("max(substr(thread_id, -7))")
     if connection.dialect.name == "postgresql":
         last = literal_column("max(right(thread_id, 7))")
     return int(connection.execute(select(last).where(like)).scalar_one() or 0) + 1

@@ -27,7 +27,7 @@ from memalchemy.log.tables import truncate_to_second
 
 MATCHES = 1_000
 """Matching ids up to which all are read, and sorted here."""
-SCANNED = 100_000
+SCANNED = 50_000
 """Ids that one page looks through, at most, for those that have a part."""
 
 _FIRST, _BEYOND = "\x01", "\U0010ffff" * 4

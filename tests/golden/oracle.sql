@@ -1079,6 +1079,43 @@ SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.namespace = :namespace_1
 
+-- inspection._statements.changed_items(below=False)
+SELECT store_items.namespace, store_items.key, store_items.updated_at
+FROM store_items
+WHERE store_items.updated_at >= :p_after
+AND store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
+ORDER BY store_items.updated_at DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.changed_items(below=True)
+SELECT some_items.namespace, some_items.key, some_items.updated_at
+FROM (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = :k_tenant
+  AND store_items.namespace >= :k_namespace
+  AND store_items.namespace < :k_beyond
+  AND NOT (store_items.namespace >= :k_internal
+    AND store_items.namespace < :k_internal_end)
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > :p_now)
+  AND store_items.namespace NOT LIKE :p_internal_0
+  AND store_items.namespace NOT LIKE :p_internal_1
+  AND store_items.namespace NOT LIKE :p_internal_2
+  AND store_items.namespace NOT LIKE :p_internal_3
+  FETCH FIRST :p_most ROWS ONLY) some_items
+WHERE some_items.updated_at >= :p_after
+ORDER BY some_items.updated_at DESC
+FETCH FIRST :p_limit ROWS ONLY
+
 -- inspection._statements.changed_logs()
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.updated_at, threads.version,
   threads.next_seq
@@ -1153,6 +1190,10 @@ FROM (
   AND store_items.namespace = :k_namespace
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > :p_now)
+  AND store_items.namespace NOT LIKE :p_internal_0
+  AND store_items.namespace NOT LIKE :p_internal_1
+  AND store_items.namespace NOT LIKE :p_internal_2
+  AND store_items.namespace NOT LIKE :p_internal_3
   FETCH FIRST :p_limit ROWS ONLY) some_items
 
 -- inspection._statements.count_some_items(below=True)
@@ -1167,6 +1208,10 @@ FROM (
     AND store_items.namespace < :k_internal_end)
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > :p_now)
+  AND store_items.namespace NOT LIKE :p_internal_0
+  AND store_items.namespace NOT LIKE :p_internal_1
+  AND store_items.namespace NOT LIKE :p_internal_2
+  AND store_items.namespace NOT LIKE :p_internal_3
   FETCH FIRST :p_limit ROWS ONLY) some_items
 
 -- inspection._statements.find_checkpoints()
@@ -1194,6 +1239,10 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1217,6 +1266,10 @@ AND (store_items.updated_at < :p_after_updated_at
   AND (store_items.namespace < :p_after_namespace
     OR store_items.namespace = :p_after_namespace
     AND store_items.key < :p_after_key))
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1238,6 +1291,10 @@ AND NOT (store_items.namespace >= :k_internal
   AND store_items.namespace < :k_internal_end)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1264,6 +1321,10 @@ AND (store_items.updated_at < :p_after_updated_at
   AND (store_items.namespace < :p_after_namespace
     OR store_items.namespace = :p_after_namespace
     AND store_items.key < :p_after_key))
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1282,6 +1343,10 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1303,6 +1368,10 @@ AND (store_items.expires_at IS NULL
 AND (store_items.namespace > :p_after_namespace
   OR store_items.namespace = :p_after_namespace
   AND store_items.key > :p_after_key)
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1324,6 +1393,10 @@ AND NOT (store_items.namespace >= :k_internal
   AND store_items.namespace < :k_internal_end)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1348,6 +1421,10 @@ AND (store_items.expires_at IS NULL
 AND (store_items.namespace > :p_after_namespace
   OR store_items.namespace = :p_after_namespace
   AND store_items.key > :p_after_key)
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1629,6 +1706,9 @@ SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- inspection._statements.match_ids(scope=below)
@@ -1638,6 +1718,9 @@ WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
 AND coalesce(threads.namespace, threads.namespace) < :k_beyond
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- inspection._statements.match_ids(scope=namespace)
@@ -1645,6 +1728,26 @@ SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) = :k_namespace
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.match_ids_of_few(scope=below)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.match_ids_of_few(scope=namespace)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1695,6 +1798,15 @@ AND deltas.label = listed.label
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
+
+-- inspection._statements.skip_ids()
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id >= :p_low
+ORDER BY threads.thread_id
+OFFSET :p_offset ROWS
+FETCH FIRST 1 ROWS ONLY
 
 -- inspection._statements.sum_logs(sampled=False)
 SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,

@@ -1234,6 +1234,43 @@ SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.namespace = $1::VARCHAR
 
+-- inspection._statements.changed_items(below=False)
+SELECT store_items.namespace, store_items.key, store_items.updated_at
+FROM store_items
+WHERE store_items.updated_at >= $1::TIMESTAMP WITH TIME ZONE
+AND store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace NOT LIKE $5::VARCHAR
+AND store_items.namespace NOT LIKE $6::VARCHAR
+AND store_items.namespace NOT LIKE $7::VARCHAR
+AND store_items.namespace NOT LIKE $8::VARCHAR
+ORDER BY store_items.updated_at DESC
+LIMIT $9
+
+-- inspection._statements.changed_items(below=True)
+SELECT some_items.namespace, some_items.key, some_items.updated_at
+FROM (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace >= $2::VARCHAR
+  AND store_items.namespace < $3::VARCHAR
+  AND NOT (store_items.namespace >= $4::VARCHAR
+    AND store_items.namespace < $5::VARCHAR)
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND store_items.namespace NOT LIKE $7::VARCHAR
+  AND store_items.namespace NOT LIKE $8::VARCHAR
+  AND store_items.namespace NOT LIKE $9::VARCHAR
+  AND store_items.namespace NOT LIKE $10::VARCHAR
+  LIMIT $11) AS some_items
+WHERE some_items.updated_at >= $12::TIMESTAMP WITH TIME ZONE
+ORDER BY some_items.updated_at DESC
+LIMIT $13
+
 -- inspection._statements.changed_logs()
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.updated_at, threads.version,
   threads.next_seq
@@ -1308,7 +1345,11 @@ FROM (
   AND store_items.namespace = $2::VARCHAR
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-  LIMIT $4) AS some_items
+  AND store_items.namespace NOT LIKE $4::VARCHAR
+  AND store_items.namespace NOT LIKE $5::VARCHAR
+  AND store_items.namespace NOT LIKE $6::VARCHAR
+  AND store_items.namespace NOT LIKE $7::VARCHAR
+  LIMIT $8) AS some_items
 
 -- inspection._statements.count_some_items(below=True)
 SELECT count(*) AS items
@@ -1322,7 +1363,11 @@ FROM (
     AND store_items.namespace < $5::VARCHAR)
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
-  LIMIT $7) AS some_items
+  AND store_items.namespace NOT LIKE $7::VARCHAR
+  AND store_items.namespace NOT LIKE $8::VARCHAR
+  AND store_items.namespace NOT LIKE $9::VARCHAR
+  AND store_items.namespace NOT LIKE $10::VARCHAR
+  LIMIT $11) AS some_items
 
 -- inspection._statements.find_checkpoints()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
@@ -1349,8 +1394,12 @@ WHERE store_items.tenant = $2::VARCHAR
 AND store_items.namespace = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace NOT LIKE $5::VARCHAR
+AND store_items.namespace NOT LIKE $6::VARCHAR
+AND store_items.namespace NOT LIKE $7::VARCHAR
+AND store_items.namespace NOT LIKE $8::VARCHAR
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
-LIMIT $5
+LIMIT $9
 
 -- inspection._statements.list_item_rows(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -1372,8 +1421,12 @@ AND (store_items.updated_at < $5::TIMESTAMP WITH TIME ZONE
   AND (store_items.namespace < $6::VARCHAR
     OR store_items.namespace = $6::VARCHAR
     AND store_items.key < $7::VARCHAR))
+AND store_items.namespace NOT LIKE $8::VARCHAR
+AND store_items.namespace NOT LIKE $9::VARCHAR
+AND store_items.namespace NOT LIKE $10::VARCHAR
+AND store_items.namespace NOT LIKE $11::VARCHAR
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
-LIMIT $8
+LIMIT $12
 
 -- inspection._statements.list_item_rows(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -1393,8 +1446,12 @@ AND NOT (store_items.namespace >= $5::VARCHAR
   AND store_items.namespace < $6::VARCHAR)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace NOT LIKE $8::VARCHAR
+AND store_items.namespace NOT LIKE $9::VARCHAR
+AND store_items.namespace NOT LIKE $10::VARCHAR
+AND store_items.namespace NOT LIKE $11::VARCHAR
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
-LIMIT $8
+LIMIT $12
 
 -- inspection._statements.list_item_rows(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -1419,8 +1476,12 @@ AND (store_items.updated_at < $8::TIMESTAMP WITH TIME ZONE
   AND (store_items.namespace < $9::VARCHAR
     OR store_items.namespace = $9::VARCHAR
     AND store_items.key < $10::VARCHAR))
+AND store_items.namespace NOT LIKE $11::VARCHAR
+AND store_items.namespace NOT LIKE $12::VARCHAR
+AND store_items.namespace NOT LIKE $13::VARCHAR
+AND store_items.namespace NOT LIKE $14::VARCHAR
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
-LIMIT $11
+LIMIT $15
 
 -- inspection._statements.list_item_rows(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -1437,8 +1498,12 @@ WHERE store_items.tenant = $2::VARCHAR
 AND store_items.namespace = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace NOT LIKE $5::VARCHAR
+AND store_items.namespace NOT LIKE $6::VARCHAR
+AND store_items.namespace NOT LIKE $7::VARCHAR
+AND store_items.namespace NOT LIKE $8::VARCHAR
 ORDER BY store_items.namespace, store_items.key
-LIMIT $5
+LIMIT $9
 
 -- inspection._statements.list_item_rows(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -1458,8 +1523,12 @@ AND (store_items.expires_at IS NULL
 AND (store_items.namespace > $5::VARCHAR
   OR store_items.namespace = $5::VARCHAR
   AND store_items.key > $6::VARCHAR)
+AND store_items.namespace NOT LIKE $7::VARCHAR
+AND store_items.namespace NOT LIKE $8::VARCHAR
+AND store_items.namespace NOT LIKE $9::VARCHAR
+AND store_items.namespace NOT LIKE $10::VARCHAR
 ORDER BY store_items.namespace, store_items.key
-LIMIT $7
+LIMIT $11
 
 -- inspection._statements.list_item_rows(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -1479,8 +1548,12 @@ AND NOT (store_items.namespace >= $5::VARCHAR
   AND store_items.namespace < $6::VARCHAR)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace NOT LIKE $8::VARCHAR
+AND store_items.namespace NOT LIKE $9::VARCHAR
+AND store_items.namespace NOT LIKE $10::VARCHAR
+AND store_items.namespace NOT LIKE $11::VARCHAR
 ORDER BY store_items.namespace, store_items.key
-LIMIT $8
+LIMIT $12
 
 -- inspection._statements.list_item_rows(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -1503,8 +1576,12 @@ AND (store_items.expires_at IS NULL
 AND (store_items.namespace > $8::VARCHAR
   OR store_items.namespace = $8::VARCHAR
   AND store_items.key > $9::VARCHAR)
+AND store_items.namespace NOT LIKE $10::VARCHAR
+AND store_items.namespace NOT LIKE $11::VARCHAR
+AND store_items.namespace NOT LIKE $12::VARCHAR
+AND store_items.namespace NOT LIKE $13::VARCHAR
 ORDER BY store_items.namespace, store_items.key
-LIMIT $10
+LIMIT $14
 
 -- inspection._statements.list_recent(scope=tenant, like=False, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
@@ -1766,7 +1843,10 @@ SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND lower(threads.thread_id) LIKE $2::VARCHAR ESCAPE '\'
-LIMIT $3
+AND threads.thread_id >= $3::VARCHAR
+AND threads.thread_id < $4::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $5
 
 -- inspection._statements.match_ids(scope=below)
 SELECT threads.thread_id, threads.namespace
@@ -1775,13 +1855,36 @@ WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
 AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
-LIMIT $5
+AND threads.thread_id >= $5::VARCHAR
+AND threads.thread_id < $6::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $7
 
 -- inspection._statements.match_ids(scope=namespace)
 SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $6
+
+-- inspection._statements.match_ids_of_few(scope=below)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
+LIMIT $5
+
+-- inspection._statements.match_ids_of_few(scope=namespace)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
 AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
 LIMIT $4
 
@@ -1830,6 +1933,15 @@ AND deltas.label = listed.label
 WHERE deltas.log_id = $3::UUID
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
+
+-- inspection._statements.skip_ids()
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id >= $2::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $3::INTEGER
+OFFSET $4::INTEGER
 
 -- inspection._statements.sum_logs(sampled=False)
 SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,

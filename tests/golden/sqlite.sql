@@ -1528,6 +1528,46 @@ PRAGMA busy_timeout = 100
 -- database.sqlite_shrink.file_step(what=log)
 PRAGMA wal_checkpoint(TRUNCATE)
 
+-- inspection._statements.changed_items(below=False)
+SELECT store_items.namespace, store_items."key", store_items.updated_at
+FROM store_items
+WHERE store_items.updated_at >= ?
+AND store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+ORDER BY store_items.updated_at DESC
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.changed_items(below=True)
+SELECT some_items.namespace, some_items."key", some_items.updated_at
+FROM (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = ?
+  AND store_items.namespace >= ?
+  AND store_items.namespace < ?
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  LIMIT ?
+  OFFSET ?) AS some_items
+WHERE some_items.updated_at >= ?
+ORDER BY some_items.updated_at DESC
+LIMIT ?
+OFFSET ?
+
 -- inspection._statements.changed_logs()
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.updated_at, threads.version,
   threads.next_seq
@@ -1607,6 +1647,10 @@ FROM (
   AND store_items.namespace = ?
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > ?)
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
   LIMIT ?
   OFFSET ?) AS some_items
 
@@ -1622,6 +1666,10 @@ FROM (
     AND store_items.namespace < ?)
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > ?)
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
   LIMIT ?
   OFFSET ?) AS some_items
 
@@ -1653,6 +1701,10 @@ WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
 LIMIT ?
 OFFSET ?
@@ -1677,6 +1729,10 @@ AND (store_items.updated_at < ?
   AND (store_items.namespace < ?
     OR store_items.namespace = ?
     AND store_items."key" < ?))
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
 LIMIT ?
 OFFSET ?
@@ -1699,6 +1755,10 @@ AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
 LIMIT ?
 OFFSET ?
@@ -1726,6 +1786,10 @@ AND (store_items.updated_at < ?
   AND (store_items.namespace < ?
     OR store_items.namespace = ?
     AND store_items."key" < ?))
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
 LIMIT ?
 OFFSET ?
@@ -1745,6 +1809,10 @@ WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -1767,6 +1835,10 @@ AND (store_items.expires_at IS NULL
 AND (store_items.namespace > ?
   OR store_items.namespace = ?
   AND store_items."key" > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -1789,6 +1861,10 @@ AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -1814,6 +1890,10 @@ AND (store_items.expires_at IS NULL
 AND (store_items.namespace > ?
   OR store_items.namespace = ?
   AND store_items."key" > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -2091,6 +2171,9 @@ SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = ?
 AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.thread_id
 LIMIT ?
 OFFSET ?
 
@@ -2101,6 +2184,9 @@ WHERE threads.tenant = ?
 AND coalesce(threads.namespace, threads.namespace) >= ?
 AND coalesce(threads.namespace, threads.namespace) < ?
 AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.thread_id
 LIMIT ?
 OFFSET ?
 
@@ -2109,6 +2195,28 @@ SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = ?
 AND coalesce(threads.namespace, threads.namespace) = ?
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.match_ids_of_few(scope=below)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.match_ids_of_few(scope=namespace)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
 AND lower(threads.thread_id) LIKE ? ESCAPE '\'
 LIMIT ?
 OFFSET ?
@@ -2164,6 +2272,15 @@ AND deltas.label = listed.label
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
+
+-- inspection._statements.skip_ids()
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id >= ?
+ORDER BY threads.thread_id
+LIMIT ?
+OFFSET ?
 
 -- inspection._statements.sum_logs(sampled=False)
 SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,

@@ -18,10 +18,9 @@ from memalchemy import space
 from memalchemy._cache import BoundedCache
 from memalchemy._version import __version__
 from memalchemy.checkpoints import Checkpointer, diff, listing, load
-from memalchemy.codec.search_text import MAX_TEXT, highlighted, query_terms, texts_in
 from memalchemy.contracts import MAX_LIMIT, CheckpointInfo, Entry, PendingWrite, StoreItem
 from memalchemy.conversations._stored_summary import SUMMARY, StoredSummary
-from memalchemy.database import READ_REPLICA, Database
+from memalchemy.database import Database
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import (
     InvalidArgument,
@@ -31,6 +30,7 @@ from memalchemy.errors import (
     NotFound,
 )
 from memalchemy.inspection import _statements as statements
+from memalchemy.inspection import search
 from memalchemy.inspection._cursors import decode_cursor, encode_cursor
 from memalchemy.inspection._records import (
     MEMORY_TYPES,
@@ -45,6 +45,7 @@ from memalchemy.inspection._records import (
     time,
 )
 from memalchemy.inspection._timeline import GAP, Lanes, parent_to_follow
+from memalchemy.inspection.search import KINDS
 from memalchemy.inspection.transcript import (
     Path,
     is_empty,
@@ -69,10 +70,9 @@ from memalchemy.log.scan import run_query
 from memalchemy.log.tables import truncate_to_second
 from memalchemy.memory import MemoryFact
 from memalchemy.search.scope import scope_binds
-from memalchemy.search.text import find_entries
 from memalchemy.store import Store
 from memalchemy.store.read import decode_value
-from memalchemy.threads import ThreadLog, entry_rows
+from memalchemy.threads import ThreadLog
 
 T = TypeVar("T")
 
@@ -652,97 +652,38 @@ class Inspector:
 
     # --- Search -----------------------------------------------------------------------------------
 
-    async def search(self, query: str, *, limit: int = 30) -> Record:
+    async def search(
+        self,
+        query: str,
+        *,
+        limit: int = 30,
+        kinds: Iterable[str] = KINDS,
+        namespace: Iterable[str] = (),
+        below: bool = True,
+        thread_id: str | None = None,
+    ) -> Record:
         """Return the steps, entries and items that hold words of *query*, the best first.
 
         A score is the share of the query that the best of its kind holds, rare words counting more;
         equal scores are ordered by time, the latest first.
 
+        Args:
+            kinds: the kinds to look for: ``step``, ``entry``, ``item``.
+            namespace: the namespace to look in, with *below* also those under it.
+            thread_id: only steps and entries of this thread; no items, which have none.
+
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.
         """
-        terms = query_terms(query)
-        if not terms:
-            return {"hits": []}
-        found = await asyncio.gather(
-            self._found_steps(query, terms, limit),
-            self._found_entries(terms, limit),
-            self._found_in_store(query, terms, limit),
+        return await search.search(
+            self._store,
+            query,
+            limit=limit,
+            kinds=kinds,
+            namespace=namespace,
+            below=below,
+            thread_id=thread_id,
         )
-        hits = [hit for some in found for hit in some]
-        hits.sort(key=lambda hit: (hit["score"], hit["occurred_at"] or ""), reverse=True)
-        return {"hits": hits[:limit]}
-
-    async def _found_steps(
-        self, query: str, terms: Sequence[list[str]], limit: int
-    ) -> list[Record]:
-        found = await Checkpointer(self.db).search(query, limit, below=True)
-        return [
-            {
-                "kind": "step",
-                "namespace": list(hit["namespace"]),
-                "thread_id": hit["thread_id"],
-                "checkpoint_id": hit["checkpoint_id"],
-                "position": None,
-                "key": None,
-                "score": hit["score"],
-                "occurred_at": time(hit["occurred_at"]),
-                "snippet": highlighted(hit["snippet"], terms),
-            }
-            for hit in found
-        ]
-
-    async def _found_entries(self, terms: list[list[str]], limit: int) -> list[Record]:
-        d = self.db.dialect
-        binds: dict[str, Any] = {
-            **namespace_binds(self.db.tenant, "/", below=True),
-            **d.text.log_scope_binds(self.db.tenant),
-            "terms": d.text.terms(terms),
-            "p_terms": len(terms),
-            "p_now": datetime.now(UTC),
-        }
-        rows = await self.db.run(
-            lambda: find_entries(d, terms, binds, "below", limit), READ_REPLICA
-        )
-
-        def record(score: float, row: Any) -> Record:
-            entry = entry_rows.to_entry(row.thread_id, self.db.keyring, row)
-            return {
-                "kind": "entry",
-                "namespace": list(decode_namespace(row.namespace)),
-                "thread_id": row.thread_id,
-                "checkpoint_id": None,
-                "position": entry.position,
-                "key": entry.key,
-                "score": score,
-                "occurred_at": time(entry.occurred_at),
-                "snippet": highlighted(_words(entry.value), terms),
-            }
-
-        return await asyncio.to_thread(lambda: [record(score, row) for score, row in rows])
-
-    async def _found_in_store(
-        self, query: str, terms: Sequence[list[str]], limit: int
-    ) -> list[Record]:
-        hits = await self._store.search((), query, limit, prefix=True)
-
-        def records() -> list[Record]:
-            return [
-                {
-                    "kind": "item",
-                    "namespace": list(hit.namespace),
-                    "thread_id": None,
-                    "checkpoint_id": None,
-                    "position": None,
-                    "key": hit.key,
-                    "score": hit.score,
-                    "occurred_at": time(hit.updated_at),
-                    "snippet": highlighted(_words(hit.value), terms),
-                }
-                for hit in hits
-            ]
-
-        return await asyncio.to_thread(records)
 
     # --- Shared by the methods above: threads -----------------------------------------------------
 
@@ -1411,18 +1352,6 @@ def _call_id(interruption: Any) -> Any:
 
 def _text_or_none(value: Any) -> str | None:
     return None if value is None else str(value)
-
-
-def _words(value: Any) -> str:
-    """Return the texts of a value in which a search looks for words, up to some length."""
-    found: list[str] = []
-    room = MAX_TEXT
-    for text in texts_in(value):
-        found.append(text[:room])
-        room -= len(text)
-        if room <= 0:
-            break
-    return "\n".join(found)
 
 
 def _cut(text: Any) -> str | None:

@@ -213,13 +213,6 @@ def test_stats_are_the_sums_over_threads(filled: str, call: Call) -> None:
     assert whole["file_bytes"] >= Path(filled.removeprefix("sqlite:///")).stat().st_size
 
 
-def test_search_finds_the_step_that_added_the_word(filled: str, call: Call) -> None:
-    (hit,) = call("search", "RETAIL 3", "--db", filled, "--limit", "1", "--json").json
-
-    assert set(hit) == INFO | {"score", "snippet"}
-    assert (hit["thread_id"], hit["checkpoint_id"]) == ("retail-1", "000004")
-
-
 def test_search_highlights_the_words(filled: str) -> None:
     from memalchemy.cli.formatting import highlight
 

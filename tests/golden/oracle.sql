@@ -1696,36 +1696,6 @@ WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
--- inspection._statements.sum_logs(sampled=False)
-SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
-    :coalesce_1) AS raw_size, coalesce(sum(checkpoints.stored_size), :coalesce_2) AS stored_size
-FROM threads LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = threads.log_id
-WHERE threads.tenant = :k_tenant
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-GROUP BY threads.namespace
-
--- inspection._statements.sum_logs(sampled=True)
-WITH first AS (
-  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
-    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
-  FROM threads
-  ORDER BY threads.log_id
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
-    :coalesce_1) AS raw_size, coalesce(sum(checkpoints.stored_size), :coalesce_2) AS stored_size
-FROM first LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = first.log_id
-WHERE first.tenant = :k_tenant
-AND first.deleted_at IS NULL
-AND (first.expires_at IS NULL
-  OR first.expires_at > :p_now)
-GROUP BY first.namespace
-
 -- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
@@ -5461,13 +5431,32 @@ SELECT count(*) AS checkpoints, coalesce(sum(CASE
     ELSE :param_2 END), :coalesce_1) AS whole, coalesce(sum(checkpoints.raw_size),
     :coalesce_2) AS raw_bytes, coalesce(sum(checkpoints.stored_size), :coalesce_3) AS stored_bytes
 FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
+JOIN deltas ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = :k_tenant
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
+
+-- maintenance.space.measure_growth()
+SELECT coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= :p_since_1) THEN :param_1
+    ELSE :param_2 END), :coalesce_1) AS rows_1, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= :p_since_1) THEN length(deltas.payload)
+    ELSE :param_3 END), :coalesce_2) AS bytes_1, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= :p_since_7) THEN :param_4
+    ELSE :param_5 END), :coalesce_3) AS rows_7, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= :p_since_7) THEN length(deltas.payload)
+    ELSE :param_6 END), :coalesce_4) AS bytes_7, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= :p_since_30) THEN :param_7
+    ELSE :param_8 END), :coalesce_5) AS rows_30, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= :p_since_30) THEN length(deltas.payload)
+    ELSE :param_9 END), :coalesce_6) AS bytes_30
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.tenant = :k_tenant
 
 -- maintenance.space.measure_items()
 SELECT count(*) AS entries, coalesce(sum(CASE
@@ -5521,6 +5510,48 @@ JOIN user_lobs l ON l.segment_name = s.segment_name
 WHERE lower(coalesce(i.table_name, l.table_name, s.segment_name)) IN ('threads', 'checkpoints',
     'deltas', 'store_items', 'embeddings')
 GROUP BY s.segment_name, i.table_name, l.table_name
+
+-- maintenance.space.sum_logs(sampled=False)
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN :param_1
+    ELSE :param_2 END), :coalesce_1) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
+        length(deltas.payload))), :coalesce_2) AS raw_size,
+  coalesce(sum(coalesce(checkpoints.stored_size, length(deltas.payload))),
+    :coalesce_3) AS stored_size
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+GROUP BY threads.namespace
+
+-- maintenance.space.sum_logs(sampled=True)
+WITH first AS (
+  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
+    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+  FROM threads
+  ORDER BY threads.log_id
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN :param_1
+    ELSE :param_2 END), :coalesce_1) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
+        length(deltas.payload))), :coalesce_2) AS raw_size,
+  coalesce(sum(coalesce(checkpoints.stored_size, length(deltas.payload))),
+    :coalesce_3) AS stored_size
+FROM first LEFT OUTER
+JOIN deltas ON deltas.log_id = first.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE first.tenant = :k_tenant
+AND first.deleted_at IS NULL
+AND (first.expires_at IS NULL
+  OR first.expires_at > :p_now)
+GROUP BY first.namespace
 
 -- maintenance.verify.database.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - :next_seq_1), :coalesce_1) AS positions

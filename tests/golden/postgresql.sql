@@ -1831,36 +1831,6 @@ WHERE deltas.log_id = $3::UUID
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
--- inspection._statements.sum_logs(sampled=False)
-SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
-    $1::INTEGER) AS raw_size, coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS stored_size
-FROM threads LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = threads.log_id
-WHERE threads.tenant = $3::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
-GROUP BY threads.namespace
-
--- inspection._statements.sum_logs(sampled=True)
-WITH first AS MATERIALIZED (
-  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
-    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
-  FROM threads
-  ORDER BY threads.log_id
-  LIMIT $3)
-SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
-    $1::INTEGER) AS raw_size, coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS stored_size
-FROM first LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = first.log_id
-WHERE first.tenant = $4::VARCHAR
-AND first.deleted_at IS NULL
-AND (first.expires_at IS NULL
-  OR first.expires_at > $5::TIMESTAMP WITH TIME ZONE)
-GROUP BY first.namespace
-
 -- log.append.allot_and_insert_entries(condition=any)
 WITH e_rows AS (
   SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
@@ -8010,13 +7980,38 @@ SELECT count(*) AS checkpoints, coalesce(sum(CASE
     ELSE $2::INTEGER END), $3::INTEGER) AS whole, coalesce(sum(checkpoints.raw_size),
     $4::INTEGER) AS raw_bytes, coalesce(sum(checkpoints.stored_size), $5::INTEGER) AS stored_bytes
 FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
+JOIN deltas ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $6::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+
+-- maintenance.space.measure_growth()
+SELECT coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $1::TIMESTAMP WITH TIME ZONE) THEN $2::INTEGER
+    ELSE $3::INTEGER END), $4::INTEGER) AS rows_1, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $1::TIMESTAMP WITH TIME ZONE) THEN octet_length(deltas.payload)
+    ELSE $5::INTEGER END), $6::INTEGER) AS bytes_1, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $7::TIMESTAMP WITH TIME ZONE) THEN $8::INTEGER
+    ELSE $9::INTEGER END), $10::INTEGER) AS rows_7, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $7::TIMESTAMP WITH TIME ZONE) THEN octet_length(deltas.payload)
+    ELSE $11::INTEGER END), $12::INTEGER) AS bytes_7, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $13::TIMESTAMP WITH TIME ZONE) THEN $14::INTEGER
+    ELSE $15::INTEGER END), $16::INTEGER) AS rows_30, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $13::TIMESTAMP WITH TIME ZONE) THEN octet_length(deltas.payload)
+    ELSE $17::INTEGER END), $18::INTEGER) AS bytes_30
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.tenant = $19::VARCHAR
 
 -- maintenance.space.measure_items()
 SELECT count(*) AS entries, coalesce(sum(CASE
@@ -8091,6 +8086,48 @@ SELECT indexes.relname, made.relname, 'index', pg_relation_size(indexes.oid)
 FROM made
 JOIN pg_index ON pg_index.indrelid = made.oid
 JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid
+
+-- maintenance.space.sum_logs(sampled=False)
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN $1::INTEGER
+    ELSE $2::INTEGER END), $3::INTEGER) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
+        octet_length(deltas.payload))), $4::INTEGER) AS raw_size,
+  coalesce(sum(coalesce(checkpoints.stored_size, octet_length(deltas.payload))),
+    $5::INTEGER) AS stored_size
+FROM threads LEFT OUTER
+JOIN deltas ON deltas.log_id = threads.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = $6::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+GROUP BY threads.namespace
+
+-- maintenance.space.sum_logs(sampled=True)
+WITH first AS MATERIALIZED (
+  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
+    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+  FROM threads
+  ORDER BY threads.log_id
+  LIMIT $6)
+SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN $1::INTEGER
+    ELSE $2::INTEGER END), $3::INTEGER) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
+        octet_length(deltas.payload))), $4::INTEGER) AS raw_size,
+  coalesce(sum(coalesce(checkpoints.stored_size, octet_length(deltas.payload))),
+    $5::INTEGER) AS stored_size
+FROM first LEFT OUTER
+JOIN deltas ON deltas.log_id = first.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE first.tenant = $7::VARCHAR
+AND first.deleted_at IS NULL
+AND (first.expires_at IS NULL
+  OR first.expires_at > $8::TIMESTAMP WITH TIME ZONE)
+GROUP BY first.namespace
 
 -- maintenance.space.vacuum_table(table=threads, full=True)
 VACUUM (FULL, ANALYZE) threads

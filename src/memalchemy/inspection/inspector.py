@@ -1130,12 +1130,18 @@ class Inspector:
             ]
             heads = {head.log_id: head for head in await self._heads(logs)}
             known = [heads[log.key] for log in logs if log.key in heads]
+            held = {(share.thread_id, share.namespace): share.bytes for share in measured.largest}
+            largest = await self._thread_records(known)
+            for one in largest:
+                if not one["checkpoints"]:  # its sizes are those of its states
+                    size = held[one["thread_id"], tuple(one["namespace"])]
+                    one |= {"raw_bytes": size, "stored_bytes": size}
             self._measured = (
                 now,
                 {
                     "file_bytes": measured.file_bytes,
                     "free_bytes": measured.free_bytes,
-                    "largest": await self._thread_records(known),
+                    "largest": largest,
                     "kinds": [{"name": one.name, "bytes": one.bytes} for one in measured.kinds],
                     "tables": [
                         {"name": one.name, "bytes": one.bytes, "kind": one.kind}

@@ -104,7 +104,7 @@ async def _print_thread_stats(ctx: Context, thread: str, namespace: str | None) 
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         found = await checkpointer.get_storage_stats(thread)
         file_bytes = db.file_bytes
-    totals = {
+    totals: dict[str, Any] = {
         "threads": 1,
         "checkpoints": found["total_checkpoints"],
         "full_checkpoints": found["full_checkpoints"],

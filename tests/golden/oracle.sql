@@ -1696,6 +1696,36 @@ WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
+-- inspection._statements.sum_logs(sampled=False)
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
+    :coalesce_1) AS raw_size, coalesce(sum(checkpoints.stored_size), :coalesce_2) AS stored_size
+FROM threads LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+GROUP BY threads.namespace
+
+-- inspection._statements.sum_logs(sampled=True)
+WITH first AS (
+  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
+    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+  FROM threads
+  ORDER BY threads.log_id
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
+    :coalesce_1) AS raw_size, coalesce(sum(checkpoints.stored_size), :coalesce_2) AS stored_size
+FROM first LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = first.log_id
+WHERE first.tenant = :k_tenant
+AND first.deleted_at IS NULL
+AND (first.expires_at IS NULL
+  OR first.expires_at > :p_now)
+GROUP BY first.namespace
+
 -- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
@@ -5494,6 +5524,24 @@ JOIN threads ON threads.log_id = held.log_id
 ORDER BY held.held DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
+-- maintenance.space.measure_namespaces()
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN :param_1
+    ELSE :param_2 END), :coalesce_1) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
+        length(deltas.payload))), :coalesce_2) AS raw_size,
+  coalesce(sum(coalesce(checkpoints.stored_size, length(deltas.payload))),
+    :coalesce_3) AS stored_size
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+GROUP BY threads.namespace
+
 -- maintenance.space.measure_vectors()
 SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), :coalesce_1) AS numbers
 FROM embeddings
@@ -5510,48 +5558,6 @@ JOIN user_lobs l ON l.segment_name = s.segment_name
 WHERE lower(coalesce(i.table_name, l.table_name, s.segment_name)) IN ('threads', 'checkpoints',
     'deltas', 'store_items', 'embeddings')
 GROUP BY s.segment_name, i.table_name, l.table_name
-
--- maintenance.space.sum_logs(sampled=False)
-SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('entry')) THEN :param_1
-    ELSE :param_2 END), :coalesce_1) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
-        length(deltas.payload))), :coalesce_2) AS raw_size,
-  coalesce(sum(coalesce(checkpoints.stored_size, length(deltas.payload))),
-    :coalesce_3) AS stored_size
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.log_id = threads.log_id LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = deltas.log_id
-AND checkpoints.seq = deltas.seq
-WHERE threads.tenant = :k_tenant
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > :p_now)
-GROUP BY threads.namespace
-
--- maintenance.space.sum_logs(sampled=True)
-WITH first AS (
-  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
-    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
-  FROM threads
-  ORDER BY threads.log_id
-  FETCH FIRST :p_limit ROWS ONLY)
-SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('entry')) THEN :param_1
-    ELSE :param_2 END), :coalesce_1) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
-        length(deltas.payload))), :coalesce_2) AS raw_size,
-  coalesce(sum(coalesce(checkpoints.stored_size, length(deltas.payload))),
-    :coalesce_3) AS stored_size
-FROM first LEFT OUTER
-JOIN deltas ON deltas.log_id = first.log_id LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = deltas.log_id
-AND checkpoints.seq = deltas.seq
-WHERE first.tenant = :k_tenant
-AND first.deleted_at IS NULL
-AND (first.expires_at IS NULL
-  OR first.expires_at > :p_now)
-GROUP BY first.namespace
 
 -- maintenance.verify.database.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - :next_seq_1), :coalesce_1) AS positions

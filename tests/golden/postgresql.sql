@@ -1831,6 +1831,36 @@ WHERE deltas.log_id = $3::UUID
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
+-- inspection._statements.sum_logs(sampled=False)
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
+    $1::INTEGER) AS raw_size, coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS stored_size
+FROM threads LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+WHERE threads.tenant = $3::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+GROUP BY threads.namespace
+
+-- inspection._statements.sum_logs(sampled=True)
+WITH first AS MATERIALIZED (
+  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
+    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+  FROM threads
+  ORDER BY threads.log_id
+  LIMIT $3)
+SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size),
+    $1::INTEGER) AS raw_size, coalesce(sum(checkpoints.stored_size), $2::INTEGER) AS stored_size
+FROM first LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = first.log_id
+WHERE first.tenant = $4::VARCHAR
+AND first.deleted_at IS NULL
+AND (first.expires_at IS NULL
+  OR first.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+GROUP BY first.namespace
+
 -- log.append.allot_and_insert_entries(condition=any)
 WITH e_rows AS (
   SELECT e_given.back AS back, e_given.entry_key AS entry_key, e_given.codec AS codec,
@@ -8050,6 +8080,24 @@ JOIN threads ON threads.log_id = held.log_id
 ORDER BY held.held DESC, threads.thread_id, threads.namespace
 LIMIT $3
 
+-- maintenance.space.measure_namespaces()
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN $1::INTEGER
+    ELSE $2::INTEGER END), $3::INTEGER) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
+        octet_length(deltas.payload))), $4::INTEGER) AS raw_size,
+  coalesce(sum(coalesce(checkpoints.stored_size, octet_length(deltas.payload))),
+    $5::INTEGER) AS stored_size
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = $6::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+GROUP BY threads.namespace
+
 -- maintenance.space.measure_vectors()
 SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), $1::INTEGER) AS numbers
 FROM embeddings
@@ -8086,48 +8134,6 @@ SELECT indexes.relname, made.relname, 'index', pg_relation_size(indexes.oid)
 FROM made
 JOIN pg_index ON pg_index.indrelid = made.oid
 JOIN pg_class AS indexes ON indexes.oid = pg_index.indexrelid
-
--- maintenance.space.sum_logs(sampled=False)
-SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('entry')) THEN $1::INTEGER
-    ELSE $2::INTEGER END), $3::INTEGER) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
-        octet_length(deltas.payload))), $4::INTEGER) AS raw_size,
-  coalesce(sum(coalesce(checkpoints.stored_size, octet_length(deltas.payload))),
-    $5::INTEGER) AS stored_size
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.log_id = threads.log_id LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = deltas.log_id
-AND checkpoints.seq = deltas.seq
-WHERE threads.tenant = $6::VARCHAR
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
-GROUP BY threads.namespace
-
--- maintenance.space.sum_logs(sampled=True)
-WITH first AS MATERIALIZED (
-  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
-    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
-  FROM threads
-  ORDER BY threads.log_id
-  LIMIT $6)
-SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('entry')) THEN $1::INTEGER
-    ELSE $2::INTEGER END), $3::INTEGER) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
-        octet_length(deltas.payload))), $4::INTEGER) AS raw_size,
-  coalesce(sum(coalesce(checkpoints.stored_size, octet_length(deltas.payload))),
-    $5::INTEGER) AS stored_size
-FROM first LEFT OUTER
-JOIN deltas ON deltas.log_id = first.log_id LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = deltas.log_id
-AND checkpoints.seq = deltas.seq
-WHERE first.tenant = $7::VARCHAR
-AND first.deleted_at IS NULL
-AND (first.expires_at IS NULL
-  OR first.expires_at > $8::TIMESTAMP WITH TIME ZONE)
-GROUP BY first.namespace
 
 -- maintenance.space.vacuum_table(table=threads, full=True)
 VACUUM (FULL, ANALYZE) threads

@@ -2165,6 +2165,37 @@ WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
 
+-- inspection._statements.sum_logs(sampled=False)
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size), ?) AS raw_size,
+  coalesce(sum(checkpoints.stored_size), ?) AS stored_size
+FROM threads LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = threads.log_id
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+GROUP BY threads.namespace
+
+-- inspection._statements.sum_logs(sampled=True)
+WITH first AS MATERIALIZED (
+  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
+    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
+  FROM threads
+  ORDER BY threads.log_id
+  LIMIT ?
+  OFFSET ?)
+SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(checkpoints.raw_size), ?) AS raw_size,
+  coalesce(sum(checkpoints.stored_size), ?) AS stored_size
+FROM first LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = first.log_id
+WHERE first.tenant = ?
+AND first.deleted_at IS NULL
+AND (first.expires_at IS NULL
+  OR first.expires_at > ?)
+GROUP BY first.namespace
+
 -- log.append.delete_beyond_retention()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = ?
@@ -5939,6 +5970,23 @@ ORDER BY held.held DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
 
+-- maintenance.space.measure_namespaces()
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN ?
+    ELSE ? END), ?) AS entries, coalesce(sum(coalesce(checkpoints.raw_size, length(deltas.payload))),
+    ?) AS raw_size, coalesce(sum(coalesce(checkpoints.stored_size, length(deltas.payload))),
+    ?) AS stored_size
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+GROUP BY threads.namespace
+
 -- maintenance.space.measure_vectors()
 SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), ?) AS numbers
 FROM embeddings
@@ -6111,47 +6159,6 @@ FROM checkpoints_meta_data
 UNION ALL
 SELECT 'store_items_search_data', 'store_items', 'index', coalesce(sum(length(block)), 0)
 FROM store_items_search_data
-
--- maintenance.space.sum_logs(sampled=False)
-SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('entry')) THEN ?
-    ELSE ? END), ?) AS entries, coalesce(sum(coalesce(checkpoints.raw_size, length(deltas.payload))),
-    ?) AS raw_size, coalesce(sum(coalesce(checkpoints.stored_size, length(deltas.payload))),
-    ?) AS stored_size
-FROM threads LEFT OUTER
-JOIN deltas ON deltas.log_id = threads.log_id LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = deltas.log_id
-AND checkpoints.seq = deltas.seq
-WHERE threads.tenant = ?
-AND threads.deleted_at IS NULL
-AND (threads.expires_at IS NULL
-  OR threads.expires_at > ?)
-GROUP BY threads.namespace
-
--- maintenance.space.sum_logs(sampled=True)
-WITH first AS MATERIALIZED (
-  SELECT threads.log_id AS log_id, threads.tenant AS tenant, threads.namespace AS namespace,
-    threads.deleted_at AS deleted_at, threads.expires_at AS expires_at
-  FROM threads
-  ORDER BY threads.log_id
-  LIMIT ?
-  OFFSET ?)
-SELECT first.namespace, count(DISTINCT first.log_id) AS logs,
-  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
-    WHEN (deltas.kind IN ('entry')) THEN ?
-    ELSE ? END), ?) AS entries, coalesce(sum(coalesce(checkpoints.raw_size, length(deltas.payload))),
-    ?) AS raw_size, coalesce(sum(coalesce(checkpoints.stored_size, length(deltas.payload))),
-    ?) AS stored_size
-FROM first LEFT OUTER
-JOIN deltas ON deltas.log_id = first.log_id LEFT OUTER
-JOIN checkpoints ON checkpoints.log_id = deltas.log_id
-AND checkpoints.seq = deltas.seq
-WHERE first.tenant = ?
-AND first.deleted_at IS NULL
-AND (first.expires_at IS NULL
-  OR first.expires_at > ?)
-GROUP BY first.namespace
 
 -- maintenance.verify.database.count_positions(scope=tenant)
 SELECT coalesce(sum(threads.next_seq - ?), ?) AS positions

@@ -11,6 +11,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    distinct,
     func,
     literal_column,
     select,
@@ -20,8 +21,7 @@ from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.log.entries import is_not_empty
 from memalchemy.log.listing import newest_first
 from memalchemy.log.pending_writes import is_write
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, live, of_log
-from memalchemy.maintenance.space import sum_logs as sum_logs
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, live, of_log, same_log
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, live_item, of_item
 from memalchemy.search.scope import same_item as of_same_item
 from memalchemy.statements import column_bind, statement
@@ -114,6 +114,36 @@ def count_logs(dialect: Dialect, scope: str, exact: bool) -> Executable:
         some = some.where(live(), is_not_empty())
     counted = some.limit(bindparam("p_limit")).subquery("some_logs")
     return select(func.count().label("logs")).select_from(counted)
+
+
+@statement(sampled=(False, True))
+def sum_logs(dialect: Dialect, sampled: bool) -> Executable:
+    """Sum the checkpoints of a tenant's logs, by namespace.
+
+    Keys are hashes, so the ``p_limit`` logs with the lowest, of all tenants, are a random sample.
+    """
+    names = ("log_id", "tenant", "namespace", "deleted_at", "expires_at")
+    logs: Any = THREADS
+    if sampled:
+        first = (
+            select(*(THREADS.c[name] for name in names))
+            .order_by(THREADS.c.log_id)
+            .limit(bindparam("p_limit"))
+        )
+        logs = dialect.statements.materialized(first, "first")
+    tenant = logs.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
+    return (
+        select(
+            logs.c.namespace,
+            func.count(distinct(logs.c.log_id)).label("logs"),
+            func.count(CHECKPOINTS.c.seq).label("checkpoints"),
+            func.coalesce(func.sum(CHECKPOINTS.c.raw_size), 0).label("raw_size"),
+            func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0).label("stored_size"),
+        )
+        .select_from(logs.outerjoin(CHECKPOINTS, same_log(CHECKPOINTS, logs)))
+        .where(tenant, live(logs))
+        .group_by(logs.c.namespace)
+    )
 
 
 @statement()

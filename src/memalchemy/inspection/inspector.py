@@ -169,14 +169,16 @@ class Inspector:
             "checkpoints": sums["checkpoints"],
             "items": items,
             "estimated": sums["estimated"] or items >= COUNTED,
-            "frameworks": sums["frameworks"],
+            "frameworks": [
+                {"name": one["name"], "threads": one["threads"]} for one in sums["frameworks"]
+            ],
         }
 
     async def space(self) -> Record:
         """Return what takes the space.
 
         A large database is measured in the background: until that has ended, ``largest``,
-        ``kinds`` and ``tables`` are empty and ``measuring`` is true.
+        ``kinds`` and ``tables`` are empty, sizes are those of states, and ``measuring`` is true.
         """
         sums = await self._sums()
         known = self._measured
@@ -1139,6 +1141,17 @@ class Inspector:
             self._measured = (
                 now,
                 {
+                    "stored_bytes": sum(one.stored_bytes for one in measured.frameworks),
+                    "raw_bytes": sum(one.raw_bytes for one in measured.frameworks),
+                    "frameworks": [
+                        {
+                            "name": one.name,
+                            "threads": one.threads,
+                            "raw_bytes": one.raw_bytes,
+                            "stored_bytes": one.stored_bytes,
+                        }
+                        for one in measured.frameworks
+                    ],
                     "file_bytes": measured.file_bytes,
                     "free_bytes": measured.free_bytes,
                     "largest": largest,

@@ -50,7 +50,6 @@ __all__ = [
     "Space",
     "measure",
     "reclaim",
-    "sum_logs",
 ]
 
 TABLES: dict[str, Table] = dict(Base.metadata.tables)
@@ -218,7 +217,7 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
     d = db.dialect
     threads = await run_query(db, count_threads(d), binds)
     (checkpoints,) = await run_query(db, measure_checkpoints(d), binds)
-    frameworks = await run_query(db, sum_logs(d, sampled=False), binds)
+    frameworks = await run_query(db, measure_namespaces(d), binds)
     kinds = await run_query(db, measure_kinds(d), binds)
     (growth,) = await run_query(db, measure_growth(d), binds | since)
     logs = await run_query(db, measure_logs(d), binds)
@@ -266,9 +265,7 @@ def _frameworks(namespaces: Any) -> tuple[Framework, ...]:
         held = found.get(name, [0] * len(sums))
         found[name] = [before + int(more) for before, more in zip(held, sums, strict=True)]
     made = (Framework(name, *sums) for name, sums in found.items())
-    # A log of which everything was deleted holds nothing.
-    filled = (one for one in made if one.checkpoints or one.entries or one.stored_bytes)
-    return tuple(sorted(filled, key=lambda one: (-one.stored_bytes, one.name)))
+    return tuple(sorted(made, key=lambda one: (-one.stored_bytes, one.name)))
 
 
 def _kinds(log_kinds: Any, items: Any, vectors: Any) -> Iterator[Kind]:
@@ -512,23 +509,13 @@ def measure_kinds(dialect: Dialect) -> Executable:
     )
 
 
-@statement(sampled=(False, True))
-def sum_logs(dialect: Dialect, sampled: bool) -> Executable:
+@statement()
+def measure_namespaces(dialect: Dialect) -> Executable:
     """Sum what a tenant's live logs hold, by namespace: their states, entries and pending writes.
 
     The ``raw_size`` of a state is its size if it was stored whole, that of other rows the size of
-    their payload. Keys are hashes, so the ``p_limit`` logs with the lowest, of all tenants, are a
-    random sample.
+    their payload.
     """
-    names = ("log_id", "tenant", "namespace", "deleted_at", "expires_at")
-    logs: Any = THREADS
-    if sampled:
-        first = (
-            select(*(THREADS.c[name] for name in names))
-            .order_by(THREADS.c.log_id)
-            .limit(bindparam("p_limit"))
-        )
-        logs = dialect.statements.materialized(first, "first")
     length = dialect.statements.byte_length(DELTAS.c.payload)
     sizes = {
         name: func.coalesce(func.sum(func.coalesce(CHECKPOINTS.c[name], length)), 0)
@@ -536,19 +523,19 @@ def sum_logs(dialect: Dialect, sampled: bool) -> Executable:
     }
     return (
         select(
-            logs.c.namespace,
-            func.count(distinct(logs.c.log_id)).label("logs"),
+            THREADS.c.namespace,
+            func.count(distinct(THREADS.c.log_id)).label("logs"),
             func.count(CHECKPOINTS.c.seq).label("checkpoints"),
             func.coalesce(func.sum(case((is_entry(), 1), else_=0)), 0).label("entries"),
             *(size.label(name) for name, size in sizes.items()),
         )
         .select_from(
-            logs.outerjoin(DELTAS, same_log(DELTAS, logs)).outerjoin(
+            THREADS.join(DELTAS, same_log(DELTAS, THREADS)).outerjoin(
                 CHECKPOINTS, _same_row(CHECKPOINTS)
             )
         )
-        .where(logs.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type), live(logs))
-        .group_by(logs.c.namespace)
+        .where(THREADS.c.tenant == bindparam("k_tenant"), live())
+        .group_by(THREADS.c.namespace)
     )
 
 

@@ -163,37 +163,6 @@ def test_log_tail_lists_the_logs_of_an_ambiguous_thread(call: Call, talked: str)
     assert (none.code, elsewhere.code) == (1, 1)
 
 
-def test_log_search_finds_words_of_messages(call: Call, talked: str) -> None:
-    answer = call("--db", talked, "log", "search", "gift card")
-    hits = call("--db", talked, "--json", "log", "search", "sent", "--thread", "support-42").json
-
-    assert "support-42" in answer.out
-    assert [(hit["position"], hit["score"]) for hit in hits] == [(3, 1.0)]
-
-
-def test_log_search_looks_in_every_log_that_has_entries(call: Call, file_url: str) -> None:
-    async def fill() -> None:
-        async with Database(file_url) as db:
-            await ThreadLog(db).append("job-7", {"note": "the gift card was refused"})
-            await ThreadLog(db, namespace=("conversation",)).append("support-42", TALK)
-
-    asyncio.run(fill())
-    log = ("--db", file_url, "log", "search", "--json")
-    everywhere = call(*log, "gift card refused").json
-    one = call(*log, "gift", "--namespace", "log").json
-    of_one = call(*log, "gift", "--thread", "support-42").json
-    best = call(*log, "gift card refused", "--limit", "1").json
-
-    assert [(hit["thread_id"], hit["namespace"]) for hit in everywhere] == [
-        ("job-7", ["log"]),
-        ("support-42", ["conversation"]),
-    ]
-    assert [hit["thread_id"] for hit in one] == ["job-7"]
-    assert [hit["thread_id"] for hit in of_one] == ["support-42"]
-    assert [hit["thread_id"] for hit in best] == ["job-7"]
-    assert "conversation" in call("--db", file_url, "log", "search", "gift").out
-
-
 def test_a_thread_with_entries_only_is_not_reported_missing(call: Call, talked: str) -> None:
     for command in ("history", "show", "stats"):
         answer = call("--db", talked, command, "job")

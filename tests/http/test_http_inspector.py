@@ -30,9 +30,11 @@ from memalchemy import (
     UserMemoryStore,
 )
 from memalchemy.codec import encryption
+from memalchemy.errors import InvalidArgument
 from memalchemy.http import app
 from memalchemy.http.inspector._application import inspector_app
 from memalchemy.http.inspector._routes import ENDPOINTS, HEADERS
+from memalchemy.inspection import Inspector
 from memalchemy.memory import Memory, MemoryType
 
 TOKEN = "a-token-of-the-inspector-0123456789"
@@ -174,7 +176,6 @@ async def test_overview(db: Database, ask: Any) -> None:
     assert (found["checkpoints"], found["estimated"]) == (6, False)
     frameworks = {one["name"]: one for one in found["frameworks"]}
     assert frameworks[""]["threads"] == 1
-    assert frameworks[""]["stored_bytes"] > 0
     assert frameworks["log"]["threads"] == frameworks["conversation"]["threads"] == 1
     assert found["threads"] == sum(one["threads"] for one in frameworks.values())
 
@@ -555,6 +556,12 @@ async def test_one_search_finds_steps_entries_and_items(db: Database, ask: Any) 
     entry = next(hit for hit in hits if hit["kind"] == "entry")
     assert (entry["thread_id"], entry["namespace"]) == ("thread", ["log"])
     assert (await ask("search", q="!?"))["hits"] == []
+    inspector = Inspector(db)
+    only = (await inspector.search("café", kinds=["entry"], thread_id="thread"))["hits"]
+    assert {hit["kind"] for hit in only} == {"entry"}
+    assert (await inspector.search("café", kinds=["item"], thread_id="thread"))["hits"] == []
+    with pytest.raises(InvalidArgument, match="not 'thread'"):
+        await inspector.search("café", kinds=["thread"])
 
 
 async def test_changes_are_those_since_the_token(db: Database, ask: Any) -> None:
@@ -646,6 +653,8 @@ async def test_space(db: Database, ask: Any) -> None:
     assert found["largest"][0]["thread_id"] == "thread"
     assert {"snapshot", "entry"} <= {kind["name"] for kind in found["kinds"]}
     assert found["stored_bytes"] == sum(one["stored_bytes"] for one in found["frameworks"])
+    assert all(one["stored_bytes"] for one in found["frameworks"])
+    assert all(one["stored_bytes"] for one in found["largest"])
 
 
 async def test_a_large_database_is_projected_and_measured_in_the_background(

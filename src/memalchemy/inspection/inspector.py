@@ -14,7 +14,7 @@ from memalchemy.inspection.changes import ItemScope, list_changes
 from memalchemy.inspection.diff import read_diff
 from memalchemy.inspection.entries import list_entries, read_entry
 from memalchemy.inspection.memories import list_memories
-from memalchemy.inspection.search import search
+from memalchemy.inspection.search import KINDS, search
 from memalchemy.inspection.states import States, read_state
 from memalchemy.inspection.storage import Storage
 from memalchemy.inspection.store import (
@@ -83,14 +83,16 @@ class Inspector:
             "checkpoints": sums["checkpoints"],
             "items": items,
             "estimated": sums["estimated"] or items >= COUNTED,
-            "frameworks": sums["frameworks"],
+            "frameworks": [
+                {"name": one["name"], "threads": one["threads"]} for one in sums["frameworks"]
+            ],
         }
 
     async def space(self) -> Record:
         """Return what takes the space.
 
         A large database is measured in the background: until that has ended, ``largest``,
-        ``kinds`` and ``tables`` are empty and ``measuring`` is true.
+        ``kinds`` and ``tables`` are empty, sizes are those of states, and ``measuring`` is true.
         """
         return await self._storage.read()
 
@@ -304,13 +306,36 @@ class Inspector:
 
     # --- Search -----------------------------------------------------------------------------------
 
-    async def search(self, query: str, *, limit: int = 30) -> Record:
+    async def search(
+        self,
+        query: str,
+        *,
+        limit: int = 30,
+        kinds: Iterable[str] = KINDS,
+        namespace: Iterable[str] = (),
+        below: bool = True,
+        thread_id: str | None = None,
+    ) -> Record:
         """Return the steps, entries and items that hold words of *query*, the best first.
 
         A score is the share of the query that the best of its kind holds, rare words counting more;
-        equal scores are ordered by time, the latest first.
+        equal scores are ordered by time, the latest first. Internal items are left out as
+        `namespaces` does it.
+
+        Args:
+            kinds: the kinds to look for: ``step``, ``entry``, ``item``.
+            namespace: the namespace to look in, with *below* also those under it.
+            thread_id: only steps and entries of this thread; no items, which have none.
 
         Raises:
             CapabilityMissing: the database is encrypted, and holds no readable words.
         """
-        return await search(self._store, query, limit=limit)
+        return await search(
+            self._store,
+            query,
+            limit=limit,
+            kinds=kinds,
+            namespace=namespace,
+            below=below,
+            thread_id=thread_id,
+        )

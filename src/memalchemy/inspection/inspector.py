@@ -292,12 +292,14 @@ class Inspector:
         at: str | None = None,
         before: int | None = None,
         limit: int = 100,
+        whole: bool = False,
     ) -> Record:
         """Return a state's messages, or a log's entries as messages: those *before* an index.
 
         The messages of a state are looked for in whatever form a framework keeps it. A log of
         entries, or a thread whose newest state has no messages, is shown entry by entry; the index
-        of an entry is its position.
+        of an entry is its position. With *whole* no text is cut, and arguments and values are plain
+        values in the place of trees.
         """
         log = self._log(thread_id, namespace)
         info = await self._checkpoint(log, at)
@@ -306,9 +308,9 @@ class Inspector:
         if info is not None:
             loaded = await self._state(log, info)
             if loaded.found is not None:
-                return await asyncio.to_thread(_transcript_of, loaded, info, before, limit)
+                return await asyncio.to_thread(_transcript_of, loaded, info, before, limit, whole)
         if at is None:
-            logged = await self._log_transcript(log, before, limit)
+            logged = await self._log_transcript(log, before, limit, whole)
             if logged is not None:
                 if info is not None:
                     logged["rest"] = await self._rest(log, info)
@@ -326,6 +328,31 @@ class Inspector:
             "path": None,
             "previous": None,
         }
+
+    async def added_messages(
+        self,
+        thread_id: str,
+        namespace: Iterable[str] = (),
+        *,
+        at: str,
+        limit: int = 100,
+        whole: bool = False,
+    ) -> Record:
+        """Return the messages that a step added: those after the common beginning with its parent.
+
+        Of more than *limit* the newest. Of a step whose parent was deleted it is the last message
+        alone. ``total`` counts all messages of the state, and ``waiting`` has the interrupts that
+        the state itself holds; those of LangGraph are pending writes.
+        """
+        log = self._log(thread_id, namespace)
+        info = await self._require_checkpoint(log, at)
+        loaded = await self._state(log, info)
+        common = 0
+        if info.parent_id is not None:
+            parent = await self._checkpoint(log, info.parent_id)
+            before = None if parent is None else await self._state(log, parent)
+            common = await asyncio.to_thread(_common_beginning, loaded, before)
+        return await asyncio.to_thread(_added, loaded, info, common, limit, whole)
 
     async def text(
         self,
@@ -471,20 +498,8 @@ class Inspector:
         """Return the pending writes of a checkpoint, and the interrupts that it waits with."""
         log = self._log(thread_id, namespace)
         info = await self._require_checkpoint(log, at)
-        checkpointer = self._checkpointer(log)
-        found = await checkpointer.get_writes(thread_id, info.checkpoint_id)
-        interrupts = [
-            {"value": tree(one.get("value")), "id": _text_or_none(one.get("id"))}
-            for write in found
-            if write.channel == INTERRUPT
-            for one in _interrupts_of(write.value)
-        ]
-        if not interrupts:
-            loaded = await self._state(log, info)
-            interrupts = [
-                {"value": tree(value), "id": _text_or_none(id_)}
-                for value, id_ in _waiting(loaded.state)
-            ]
+        found = await self._checkpointer(log).get_writes(thread_id, info.checkpoint_id)
+        interrupts = await self._interrupts(log, info, found)
         return {
             "at": info.checkpoint_id,
             "writes": [
@@ -496,8 +511,32 @@ class Inspector:
                 }
                 for write in found
             ],
-            "interrupts": interrupts,
+            "interrupts": [one | {"value": tree(one["value"])} for one in interrupts],
         }
+
+    async def interrupts(
+        self, thread_id: str, namespace: Iterable[str] = (), *, at: str | None = None
+    ) -> list[Record]:
+        """Return the interrupts that a checkpoint waits with: their ids and whole values."""
+        log = self._log(thread_id, namespace)
+        info = await self._require_checkpoint(log, at)
+        found = await self._checkpointer(log).get_writes(thread_id, info.checkpoint_id)
+        return await self._interrupts(log, info, found)
+
+    async def _interrupts(
+        self, log: Log, info: CheckpointInfo, writes: Iterable[PendingWrite]
+    ) -> list[Record]:
+        found = [
+            {"value": one.get("value"), "id": _text_or_none(one.get("id"))}
+            for write in writes
+            if write.channel == INTERRUPT
+            for one in interrupts_of(write.value)
+        ]
+        if found:
+            return found
+        loaded = await self._state(log, info)
+        waiting = await asyncio.to_thread(_waiting, loaded.state)
+        return [{"value": value, "id": _text_or_none(id_)} for value, id_ in waiting]
 
     # --- The store --------------------------------------------------------------------------------
 
@@ -909,7 +948,9 @@ class Inspector:
             raise NotFound(f"thread {log.thread_id!r} has no entry at {position}")
         return found[0]
 
-    async def _log_transcript(self, log: Log, before: int | None, limit: int) -> Record | None:
+    async def _log_transcript(
+        self, log: Log, before: int | None, limit: int, whole: bool
+    ) -> Record | None:
         found = await self._tail(log, limit + 1, before)
         if not found and before is None:
             return None
@@ -917,7 +958,7 @@ class Inspector:
         shown = found[-limit:]
 
         def messages() -> list[Record]:
-            return [message(one.position, one.value, one.occurred_at) for one in shown]
+            return [message(one.position, one.value, one.occurred_at, whole=whole) for one in shown]
 
         return {
             "source": "log",
@@ -1310,7 +1351,9 @@ def _key_mark(namespace: Namespace, key: str) -> StoreItem:
     return StoreItem(namespace, key, None, {}, moment, moment)
 
 
-def _transcript_of(loaded: _Loaded, info: CheckpointInfo, before: int | None, limit: int) -> Record:
+def _transcript_of(
+    loaded: _Loaded, info: CheckpointInfo, before: int | None, limit: int, whole: bool
+) -> Record:
     assert loaded.found is not None
     path, messages = loaded.found
     end = len(messages) if before is None else max(0, min(before, len(messages)))
@@ -1320,10 +1363,41 @@ def _transcript_of(loaded: _Loaded, info: CheckpointInfo, before: int | None, li
         "at": info.checkpoint_id,
         "total": len(messages),
         "first": first,
-        "messages": [message(at, messages[at]) for at in range(first, end)],
+        "messages": [message(at, messages[at], whole=whole) for at in range(first, end)],
         "rest": _tree_or_none(rest_of(loaded.state, path)),
         "path": "".join(f"/{_escaped(step)}" for step in path),
         "previous": first or None,
+    }
+
+
+def _common_beginning(loaded: _Loaded, parent: _Loaded | None) -> int:
+    """Return the number of messages that a state begins with as its parent's does.
+
+    Of a parent that was deleted, all but the last message count as known.
+    """
+    messages = [] if loaded.found is None else loaded.found[1]
+    if parent is None:
+        return max(len(messages) - 1, 0)
+    known = [] if parent.found is None else parent.found[1]
+    pairs = zip(messages, known, strict=False)
+    differs = (at for at, (one, other) in enumerate(pairs) if one != other)
+    return next(differs, min(len(messages), len(known)))
+
+
+def _added(loaded: _Loaded, info: CheckpointInfo, common: int, limit: int, whole: bool) -> Record:
+    messages = [] if loaded.found is None else loaded.found[1]
+    first = max(common, len(messages) - limit)
+    return {
+        "at": info.checkpoint_id,
+        "parent_id": info.parent_id,
+        "total": len(messages),
+        "added": len(messages) - common,
+        "first": first,
+        "messages": [message(at, messages[at], whole=whole) for at in range(first, len(messages))],
+        "waiting": [
+            {"value": plain(value) if whole else tree(value), "id": _text_or_none(id_)}
+            for value, id_ in _waiting(loaded.state)
+        ],
     }
 
 
@@ -1371,7 +1445,7 @@ def _changes(a: Any, b: Any) -> list[Record]:
     return changes
 
 
-def _interrupts_of(value: Any) -> list[dict[str, Any]]:
+def interrupts_of(value: Any) -> list[dict[str, Any]]:
     """Return the interrupts of a write: LangGraph's objects, as dicts."""
     found = plain(value)
     return [

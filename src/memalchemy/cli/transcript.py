@@ -75,7 +75,12 @@ class TranscriptPrinter:
             self._print_text(result["text"], indent=8)
 
     def print_record(self, record: dict[str, Any], *, name_namespace: bool) -> None:
-        """Print a record of `Activity`; with *name_namespace* where the namespace changes."""
+        """Print a record of `Activity`; with *name_namespace* where the namespace changes.
+
+        LangGraph's writes that only name the node to run next are left out.
+        """
+        if record["kind"] == "write" and record["channel"].startswith("branch:to:"):
+            return
         if name_namespace and record["namespace"] != self._namespace:
             self._namespace = record["namespace"]
             path = "/".join(self._namespace) or "/"

@@ -70,12 +70,12 @@ def message(
         "name": _name(given),
         **found,
         "occurred_at": None if happened is None else happened.isoformat(),
-        "truncated": False,
     }
     if not record["role"]:
         record["text"], record["value"] = preview(given), given if whole else tree(given)
     if whole:
         return record
+    record["truncated"] = False
     for call in record["calls"]:
         call["arguments"] = tree(call["arguments"])
     for holder in (record, *record["results"]):

@@ -86,12 +86,7 @@ async def show(
     _check_messages(page, thread, forced=messages)
     if ctx.as_data:
         shared = {"thread_id": thread, "namespace": place, "checkpoint_id": page["at"]}
-        ctx.terminal.print_data(
-            [
-                shared | {k: v for k, v in one.items() if k != "truncated"}
-                for one in page["messages"]
-            ]
-        )
+        ctx.terminal.print_data([shared | message for message in page["messages"]])
     elif ctx.options.table_style is not None:
         ctx.terminal.print_table(TABLE, table_rows(page["messages"]))
     else:

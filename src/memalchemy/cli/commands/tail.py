@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@command("tail", example="memalchemy --db sqlite:///agent.db tail airline-1 --follow")
+@command("tail", example="memalchemy --db sqlite:///agent.db tail airline-1 -n 5")
 async def tail(
     ctx: Context,
     thread: ThreadArgument,

@@ -109,7 +109,7 @@ def test_show_of_a_log_reads_the_events_of_adk(call: Call, file_url: str) -> Non
     assert shown[1].startswith("assistant")
     assert "weather" in shown[1]
     assert shown[2].startswith("tool")
-    assert "function_response" in shown[2]
+    assert 'result of weather: { "sky": "clear" }' in shown[2]
     assert shown[3] == "assistant Clear."
     assert shown[4].startswith("assistant")
 
@@ -140,7 +140,7 @@ def test_show_of_a_log_prints_what_messages_of_frameworks_say(call: Call, talked
     lines = [line.split(maxsplit=3)[3].split(maxsplit=1) for line in answer.out.splitlines()[2:4]]
     assert [[role, text.strip()] for role, text in lines] == [
         ["user", "Said in a block."],
-        ["tool", "Told by a tool."],
+        ["tool", "result of a tool: Told by a tool."],
     ]
 
 

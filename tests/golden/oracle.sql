@@ -1723,7 +1723,7 @@ AND threads.thread_id = :k_thread_id
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
-ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.namespace
+ORDER BY threads.updated_at DESC, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
 -- inspection._statements.read_positions(one=True)

@@ -1859,7 +1859,7 @@ AND threads.thread_id = $2::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.namespace
+ORDER BY threads.updated_at DESC, threads.namespace
 LIMIT $4
 
 -- inspection._statements.read_positions(one=True)

@@ -2192,7 +2192,7 @@ AND threads.thread_id = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
-ORDER BY threads.active_at DESC, threads.updated_at DESC, threads.namespace
+ORDER BY threads.updated_at DESC, threads.namespace
 LIMIT ?
 OFFSET ?
 

@@ -92,3 +92,25 @@ async def test_one_namespace_is_followed_alone(db: Database) -> None:
     assert [one["namespace"] for one in await follow(db, ("b",)).newest(9)] == [["b"]]
     with pytest.raises(NotFound, match="does not exist"):
         await follow(db, ("c",)).newest(9)
+
+
+async def test_a_look_costs_one_query_if_nothing_was_written(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        await ThreadLog(db, namespace=("log", str(number))).append("t", number)
+    seen = follow(db)
+    await seen.newest(3)
+    sent: list[Any] = []
+    run_query = activity.run_query
+
+    async def counted(*arguments: Any, **options: Any) -> Any:
+        sent.append(arguments[1])
+        return await run_query(*arguments, **options)
+
+    monkeypatch.setattr(activity, "run_query", counted)
+    assert await seen.since() == []
+    assert len(sent) == 1
+    await ThreadLog(db, namespace=("log", "1")).append("t", "new")
+    assert len(await seen.since()) == 1
+    assert len(sent) == 3

@@ -15,6 +15,8 @@ READING = [
     ("threads",),
     ("history", "airline-1"),
     ("show", "airline-1"),
+    ("show", "airline-1", "--raw"),
+    ("tail", "airline-1"),
     ("search", "message"),
     ("stats",),
     ("stats", "airline-1"),

@@ -1766,6 +1766,40 @@ FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :p_low
 
+-- inspection._statements.read_activity(end=first)
+SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.stored_at, coalesce(deltas.occurred_at, checkpoints.occurred_at) AS occurred_at,
+  deltas.label, CASE
+WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.created_at
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq > :p_after
+AND (deltas.kind IN ('entry', 'write')
+  OR checkpoints.checkpoint_id IS NOT NULL)
+ORDER BY deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.read_activity(end=last)
+SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.stored_at, coalesce(deltas.occurred_at, checkpoints.occurred_at) AS occurred_at,
+  deltas.label, CASE
+WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.created_at
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq > :p_after
+AND (deltas.kind IN ('entry', 'write')
+  OR checkpoints.checkpoint_id IS NOT NULL)
+ORDER BY deltas.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
+
 -- inspection._statements.read_heads()
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
   threads.updated_at, threads.forked_from, threads.meta
@@ -1783,6 +1817,25 @@ AND (threads.head_id IS NOT NULL
       FROM deltas
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
+
+-- inspection._statements.read_positions(one=False)
+SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY threads.updated_at DESC, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.read_positions(one=True)
+SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.log_id = :k_log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
 
 -- inspection._statements.read_small_writes()
 SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, CASE

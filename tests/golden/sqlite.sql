@@ -2236,6 +2236,42 @@ FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
 
+-- inspection._statements.read_activity(end=first)
+SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.stored_at, coalesce(deltas.occurred_at, checkpoints.occurred_at) AS occurred_at,
+  deltas.label, CASE
+WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.created_at
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = ?
+AND deltas.seq > ?
+AND (deltas.kind IN ('entry', 'write')
+  OR checkpoints.checkpoint_id IS NOT NULL)
+ORDER BY deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.read_activity(end=last)
+SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.stored_at, coalesce(deltas.occurred_at, checkpoints.occurred_at) AS occurred_at,
+  deltas.label, CASE
+WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.created_at
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = ?
+AND deltas.seq > ?
+AND (deltas.kind IN ('entry', 'write')
+  OR checkpoints.checkpoint_id IS NOT NULL)
+ORDER BY deltas.seq DESC
+LIMIT ?
+OFFSET ?
+
 -- inspection._statements.read_heads()
 WITH listed AS MATERIALIZED (
   SELECT each_listed.log_id AS log_id
@@ -2255,6 +2291,26 @@ AND (threads.head_id IS NOT NULL
       FROM deltas
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
+
+-- inspection._statements.read_positions(one=False)
+SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY threads.updated_at DESC, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.read_positions(one=True)
+SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
 
 -- inspection._statements.read_small_writes()
 WITH listed AS MATERIALIZED (

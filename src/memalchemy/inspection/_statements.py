@@ -15,6 +15,7 @@ from sqlalchemy import (
     func,
     literal_column,
     not_,
+    or_,
     select,
 )
 
@@ -23,7 +24,17 @@ from memalchemy.inspection import _internal
 from memalchemy.log.entries import is_not_empty
 from memalchemy.log.listing import newest_first
 from memalchemy.log.pending_writes import is_write
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, live, of_log, same_log
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    NAMES,
+    THREADS,
+    constants,
+    live,
+    of_log,
+    of_thread,
+    same_log,
+)
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, live_item, of_item
 from memalchemy.search.scope import same_item as of_same_item
 from memalchemy.statements import column_bind, statement
@@ -303,5 +314,54 @@ def list_vectors(dialect: Dialect) -> Executable:
         select(*(EMBEDDINGS.c[name] for name in names))
         .where(of_item(EMBEDDINGS))
         .order_by(EMBEDDINGS.c.field, EMBEDDINGS.c.model, EMBEDDINGS.c.part)
+        .limit(bindparam("p_limit"))
+    )
+
+
+# --- What is written to a thread -----------------------------------------------------------------
+
+
+@statement(one=(False, True))
+def read_positions(dialect: Dialect, one: bool) -> Executable:
+    """Select the live logs of a thread with their next positions, the last written first.
+
+    With *one* that log alone.
+    """
+    names = ("namespace", "next_seq", "created_at", "updated_at")
+    query = select(*(THREADS.c[name] for name in names))
+    if one:
+        return query.where(of_log(THREADS), live())
+    # An index has the order by active_at: SQLite would go through all threads of the tenant.
+    order = (THREADS.c.updated_at.desc(), THREADS.c.namespace)
+    return query.where(of_thread(), live()).order_by(*order).limit(bindparam("p_limit"))
+
+
+@statement(end=("first", "last"))
+def read_activity(dialect: Dialect, end: str) -> Executable:
+    """Select the first or last entries, writes and checkpoints of a log beyond ``p_after``.
+
+    Only entries and writes have a payload: that of a state is NULL. A state whose checkpoint has
+    been saved anew, or deleted, is none.
+    """
+    seq, kind = DELTAS.c.seq, DELTAS.c.kind
+    readable = kind.in_(constants("entry", "write"))
+    here = and_(same_log(CHECKPOINTS, DELTAS), CHECKPOINTS.c.seq == seq)
+    of_row = ("seq", "kind", "entry_key", "overwrites", "codec", "checksum", "stored_at")
+    of_checkpoint = ("checkpoint_id", "parent_id", "meta", "raw_size", "stored_size", "created_at")
+    return (
+        select(
+            *(DELTAS.c[name] for name in of_row),
+            func.coalesce(DELTAS.c.occurred_at, CHECKPOINTS.c.occurred_at).label("occurred_at"),
+            DELTAS.c.label,
+            case((readable, DELTAS.c.payload)).label("payload"),
+            *(CHECKPOINTS.c[name] for name in of_checkpoint),
+        )
+        .select_from(DELTAS.outerjoin(CHECKPOINTS, here))
+        .where(
+            of_log(DELTAS),
+            seq > bindparam("p_after", type_=seq.type),
+            or_(readable, CHECKPOINTS.c.checkpoint_id.is_not(None)),
+        )
+        .order_by(seq if end == "first" else seq.desc())
         .limit(bindparam("p_limit"))
     )

@@ -26,8 +26,8 @@ from memalchemy.inspection.store import (
 )
 from memalchemy.inspection.threads import list_threads, read_thread
 from memalchemy.inspection.timeline import read_timeline
-from memalchemy.inspection.transcript import read_text, read_transcript
-from memalchemy.inspection.writes import read_writes
+from memalchemy.inspection.transcript import read_added_messages, read_text, read_transcript
+from memalchemy.inspection.writes import read_interrupts, read_writes
 from memalchemy.keys import check_namespace
 from memalchemy.store import Store
 
@@ -144,15 +144,36 @@ class Inspector:
         at: str | None = None,
         before: int | None = None,
         limit: int = 100,
+        whole: bool = False,
     ) -> Record:
         """Return a state's messages, or a log's entries as messages: those *before* an index.
 
         The messages of a state are looked for in whatever form a framework keeps it. A log of
         entries, or a thread whose newest state has no messages, is shown entry by entry; the index
-        of an entry is its position.
+        of an entry is its position. With *whole* no text is cut, and arguments and values are plain
+        values in the place of trees.
         """
         return await read_transcript(
-            self._states, thread_id, namespace, at=at, before=before, limit=limit
+            self._states, thread_id, namespace, at=at, before=before, limit=limit, whole=whole
+        )
+
+    async def added_messages(
+        self,
+        thread_id: str,
+        namespace: Iterable[str] = (),
+        *,
+        at: str,
+        limit: int = 100,
+        whole: bool = False,
+    ) -> Record:
+        """Return the messages that a step added: those after the common beginning with its parent.
+
+        Of more than *limit* the newest. Of a step whose parent was deleted it is the last message
+        alone. ``total`` counts all messages of the state, and ``waiting`` has the interrupts that
+        the state itself holds; those of LangGraph are pending writes.
+        """
+        return await read_added_messages(
+            self._states, thread_id, namespace, at=at, limit=limit, whole=whole
         )
 
     async def text(
@@ -231,6 +252,12 @@ class Inspector:
     ) -> Record:
         """Return the pending writes of a checkpoint, and the interrupts that it waits with."""
         return await read_writes(self._states, thread_id, namespace, at=at)
+
+    async def interrupts(
+        self, thread_id: str, namespace: Iterable[str] = (), *, at: str | None = None
+    ) -> list[Record]:
+        """Return the interrupts that a checkpoint waits with: their ids and whole values."""
+        return await read_interrupts(self._states, thread_id, namespace, at=at)
 
     # --- The store --------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -52,23 +52,32 @@ Path = tuple[str | int, ...]
 # --- A message ----------------------------------------------------------------------------------
 
 
-def message(index: int, value: Any, occurred_at: datetime | None = None) -> Message:
+def message(
+    index: int, value: Any, occurred_at: datetime | None = None, *, whole: bool = False
+) -> Message:
     """Return a message, or any other entry, as a record.
 
-    What is no message has the role ``""`` and the field ``value``, a tree.
+    What is no message has the role ``""`` and the field ``value``, a tree. Without *occurred_at*
+    the time is the one that the message itself states, if it does. With *whole* nothing is cut, and
+    arguments and ``value`` are plain values in the place of trees.
     """
     given = plain(value)
     found = _parts(given)
+    happened = occurred_at or _time_of(given)
     record: Message = {
         "index": index,
         "role": found.pop("role"),
         "name": _name(given),
         **found,
-        "occurred_at": None if occurred_at is None else occurred_at.isoformat(),
-        "truncated": False,
+        "occurred_at": None if happened is None else happened.isoformat(),
     }
     if not record["role"]:
-        record["text"], record["value"] = preview(given), tree(given)
+        record["text"], record["value"] = preview(given), given if whole else tree(given)
+    if whole:
+        return record
+    record["truncated"] = False
+    for call in record["calls"]:
+        call["arguments"] = tree(call["arguments"])
     for holder in (record, *record["results"]):
         for name in ("text", "thought"):
             text = holder.get(name)
@@ -159,7 +168,7 @@ def _call(id_: Any, name: Any, arguments: Any) -> dict[str, Any]:
     if isinstance(arguments, str) and arguments[:1] in ("{", "["):
         with suppress(orjson.JSONDecodeError):
             arguments = orjson.loads(arguments)
-    return {"id": _text(id_), "name": _text(name), "arguments": tree(arguments)}
+    return {"id": _text(id_), "name": _text(name), "arguments": arguments}
 
 
 def _result(id_: Any, name: Any, text: str, is_error: bool) -> dict[str, Any]:
@@ -185,6 +194,35 @@ def _name(given: Any) -> str | None:
         found = read(given, name)
         if isinstance(found, str) and found:
             return found
+    return None
+
+
+_TIME_FIELDS = ("timestamp", "created_at", "createdAt")
+_SECONDS = range(10**8, 10**11)
+
+
+def _time_of(given: Any) -> datetime | None:
+    """Return the time that a message states, or the first of its parts."""
+    parts = read(given, "parts")
+    holders = [given, *(parts[:1] if isinstance(parts, list) else ())]
+    for holder in holders:
+        for name in _TIME_FIELDS:
+            found = read(holder, name)
+            if isinstance(found, str):
+                with suppress(ValueError, OverflowError):
+                    found = datetime.fromisoformat(found)
+            elif isinstance(found, (int, float)) and not isinstance(found, bool):
+                found = _of_seconds(found)
+            if isinstance(found, datetime):
+                return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    return None
+
+
+def _of_seconds(number: float) -> datetime | None:
+    """Return the time that a number of seconds, or milliseconds, since 1970 stands for."""
+    for seconds in (number, number / 1000):
+        if _SECONDS.start <= seconds < _SECONDS.stop:
+            return datetime.fromtimestamp(seconds, UTC)
     return None
 
 

@@ -15,6 +15,7 @@ from memalchemy.inspection.entries import entry_log_of, read_tail, require_entry
 from memalchemy.inspection.messages import message, rest_of, whole_texts
 from memalchemy.inspection.states import LoadedState, States
 from memalchemy.inspection.tree import tree
+from memalchemy.inspection.writes import interrupts_of_state
 from memalchemy.log import Log
 
 
@@ -26,12 +27,14 @@ async def read_transcript(
     at: str | None = None,
     before: int | None = None,
     limit: int = 100,
+    whole: bool = False,
 ) -> Record:
     """Return a state's messages, or a log's entries as messages: those *before* an index.
 
     The messages of a state are looked for in whatever form a framework keeps it. A log of
     entries, or a thread whose newest state has no messages, is shown entry by entry; the index
-    of an entry is its position.
+    of an entry is its position. With *whole* no text is cut, and arguments and values are plain
+    values in the place of trees.
     """
     log = log_of(states.db, thread_id, namespace)
     info = await states.checkpoint(log, at)
@@ -40,9 +43,9 @@ async def read_transcript(
     if info is not None:
         loaded = await states.load(log, info)
         if loaded.found is not None:
-            return await asyncio.to_thread(_transcript_of_state, loaded, info, before, limit)
+            return await asyncio.to_thread(_transcript_of_state, loaded, info, before, limit, whole)
     if at is None:
-        logged = await _transcript_of_log(states.db, log, before, limit)
+        logged = await _transcript_of_log(states.db, log, before, limit, whole)
         if logged is not None:
             if info is not None:
                 logged["rest"] = await _rest(states, log, info)
@@ -60,6 +63,32 @@ async def read_transcript(
         "path": None,
         "previous": None,
     }
+
+
+async def read_added_messages(
+    states: States,
+    thread_id: str,
+    namespace: Iterable[str] = (),
+    *,
+    at: str,
+    limit: int = 100,
+    whole: bool = False,
+) -> Record:
+    """Return the messages that a step added: those after the common beginning with its parent.
+
+    Of more than *limit* the newest. Of a step whose parent was deleted it is the last message
+    alone. ``total`` counts all messages of the state, and ``waiting`` has the interrupts that the
+    state itself holds; those of LangGraph are pending writes.
+    """
+    log = log_of(states.db, thread_id, namespace)
+    info = await states.require_checkpoint(log, at)
+    loaded = await states.load(log, info)
+    common = 0
+    if info.parent_id is not None:
+        parent = await states.checkpoint(log, info.parent_id)
+        before = None if parent is None else await states.load(log, parent)
+        common = await asyncio.to_thread(_common_beginning, loaded, before)
+    return await asyncio.to_thread(_added, loaded, info, common, limit, whole)
 
 
 async def read_text(
@@ -85,7 +114,7 @@ async def read_text(
 
 
 def _transcript_of_state(
-    loaded: LoadedState, info: CheckpointInfo, before: int | None, limit: int
+    loaded: LoadedState, info: CheckpointInfo, before: int | None, limit: int, whole: bool
 ) -> Record:
     assert loaded.found is not None
     path, messages = loaded.found
@@ -96,15 +125,48 @@ def _transcript_of_state(
         "at": info.checkpoint_id,
         "total": len(messages),
         "first": first,
-        "messages": [message(at, messages[at]) for at in range(first, end)],
+        "messages": [message(at, messages[at], whole=whole) for at in range(first, end)],
         "rest": _tree_or_none(rest_of(loaded.state, path)),
         "path": "".join(f"/{_escaped(step)}" for step in path),
         "previous": first or None,
     }
 
 
+def _common_beginning(loaded: LoadedState, parent: LoadedState | None) -> int:
+    """Return the number of messages that a state begins with as its parent's does.
+
+    Of a parent that was deleted, all but the last message count as known.
+    """
+    messages = [] if loaded.found is None else loaded.found[1]
+    if parent is None:
+        return max(len(messages) - 1, 0)
+    known = [] if parent.found is None else parent.found[1]
+    pairs = zip(messages, known, strict=False)
+    differs = (at for at, (one, other) in enumerate(pairs) if one != other)
+    return next(differs, min(len(messages), len(known)))
+
+
+def _added(
+    loaded: LoadedState, info: CheckpointInfo, common: int, limit: int, whole: bool
+) -> Record:
+    messages = [] if loaded.found is None else loaded.found[1]
+    first = max(common, len(messages) - limit)
+    return {
+        "at": info.checkpoint_id,
+        "parent_id": info.parent_id,
+        "total": len(messages),
+        "added": len(messages) - common,
+        "first": first,
+        "messages": [message(at, messages[at], whole=whole) for at in range(first, len(messages))],
+        "waiting": [
+            one if whole else one | {"value": tree(one["value"])}
+            for one in interrupts_of_state(loaded.state)
+        ],
+    }
+
+
 async def _transcript_of_log(
-    db: Database, log: Log, before: int | None, limit: int
+    db: Database, log: Log, before: int | None, limit: int, whole: bool
 ) -> Record | None:
     found = await read_tail(db, log, limit + 1, before)
     if not found and before is None:
@@ -113,7 +175,7 @@ async def _transcript_of_log(
     shown = found[-limit:]
 
     def messages() -> list[Record]:
-        return [message(one.position, one.value, one.occurred_at) for one in shown]
+        return [message(one.position, one.value, one.occurred_at, whole=whole) for one in shown]
 
     return {
         "source": "log",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from memalchemy.checkpoints import load
-from memalchemy.contracts import PendingWrite
+from memalchemy.contracts import CheckpointInfo, PendingWrite
 from memalchemy.database import Database
 from memalchemy.errors import KeyMissing, NotEncrypted
 from memalchemy.inspection import _statements as statements
@@ -32,18 +33,7 @@ async def read_writes(
     log = log_of(states.db, thread_id, namespace)
     info = await states.require_checkpoint(log, at)
     found = await checkpointer_of(states.db, log).get_writes(thread_id, info.checkpoint_id)
-    interrupts = [
-        {"value": tree(one.get("value")), "id": _text_or_none(one.get("id"))}
-        for write in found
-        if write.channel == INTERRUPT
-        for one in _interrupts_of(write.value)
-    ]
-    if not interrupts:
-        loaded = await states.load(log, info)
-        interrupts = [
-            {"value": tree(value), "id": _text_or_none(id_)}
-            for value, id_ in _waiting(loaded.state)
-        ]
+    interrupts = await _interrupts(states, log, info, found)
     return {
         "at": info.checkpoint_id,
         "writes": [
@@ -55,8 +45,33 @@ async def read_writes(
             }
             for write in found
         ],
-        "interrupts": interrupts,
+        "interrupts": [one | {"value": tree(one["value"])} for one in interrupts],
     }
+
+
+async def read_interrupts(
+    states: States, thread_id: str, namespace: Iterable[str] = (), *, at: str | None = None
+) -> list[Record]:
+    """Return the interrupts that a checkpoint waits with: their ids and whole values."""
+    log = log_of(states.db, thread_id, namespace)
+    info = await states.require_checkpoint(log, at)
+    found = await checkpointer_of(states.db, log).get_writes(thread_id, info.checkpoint_id)
+    return await _interrupts(states, log, info, found)
+
+
+async def _interrupts(
+    states: States, log: Log, info: CheckpointInfo, writes: Iterable[PendingWrite]
+) -> list[Record]:
+    found = [
+        one
+        for write in writes
+        if write.channel == INTERRUPT
+        for one in interrupts_of_write(write.value)
+    ]
+    if found:
+        return found
+    loaded = await states.load(log, info)
+    return await asyncio.to_thread(interrupts_of_state, loaded.state)
 
 
 async def count_writes(db: Database, log: Log, ids: Sequence[str]) -> dict[str, tuple[int, bool]]:
@@ -78,13 +93,24 @@ def _count(db: Database, rows: Sequence[Any]) -> tuple[int, bool]:
     return count, any(write.channel == INTERRUPT for write in found)
 
 
-def _interrupts_of(value: Any) -> list[dict[str, Any]]:
-    """Return the interrupts of a write: LangGraph's objects, as dicts."""
+def interrupts_of_write(value: Any) -> list[Record]:
+    """Return the interrupts of a write to `INTERRUPT`, with their ids and whole values."""
     found = plain(value)
     return [
-        one if isinstance(one, dict) and "value" in one else {"value": one}
+        _interrupt(one["value"], one.get("id"))
+        if isinstance(one, dict) and "value" in one
+        else _interrupt(one, None)
         for one in (found if isinstance(found, list) else [found])
     ]
+
+
+def interrupts_of_state(state: Any) -> list[Record]:
+    """Return the interrupts in the state of a framework without pending writes."""
+    return [_interrupt(value, id_) for value, id_ in _waiting(state)]
+
+
+def _interrupt(value: Any, id_: Any) -> Record:
+    return {"value": value, "id": None if id_ is None else str(id_)}
 
 
 def _waiting(state: Any) -> list[tuple[Any, Any]]:
@@ -114,7 +140,3 @@ def _waiting(state: Any) -> list[tuple[Any, Any]]:
 def _call_id(interruption: Any) -> Any:
     raw = interruption.get("raw_item", interruption) if isinstance(interruption, dict) else None
     return raw.get("call_id") or raw.get("callId") if isinstance(raw, dict) else None
-
-
-def _text_or_none(value: Any) -> str | None:
-    return None if value is None else str(value)

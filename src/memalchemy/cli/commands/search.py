@@ -178,13 +178,9 @@ def _command(ctx: Context, hit: Hit) -> str:
     options: list[str] = []
     if hit["kind"] == "item":
         name, arguments = ["store", "get"], [namespace, hit["key"]]
-    elif hit["kind"] == "entry":
-        name, arguments = ["log", "tail"], [hit["thread_id"]]
-        before = str(hit["position"] + 1)
-        options = ["--namespace", namespace, "--before", before, "--limit", "1"]
     else:
         name, arguments = ["show"], [hit["thread_id"]]
-        options = ["--at", hit["checkpoint_id"], "--namespace", namespace]
+        options = ["--at", _place_in_thread(hit), "--namespace", namespace]
     if any(argument.startswith("-") for argument in arguments):
         arguments = [*options, "--", *arguments]
     else:

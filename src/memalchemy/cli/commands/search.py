@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from memalchemy.cli.checkpoint_references import find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
-from memalchemy.cli.formatting import count, escape_controls
+from memalchemy.cli.formatting import count, escape_controls, format_json, format_time, style_hits
 from memalchemy.cli.options import (
     LimitOption,
     OnlyNamespaceOption,
@@ -23,9 +23,6 @@ from memalchemy.cli.options import (
 from memalchemy.cli.parsers import format_namespace, parse_namespace
 from memalchemy.cli.tables import Column
 from memalchemy.cli.usage import UsageError, usage_errors
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 Hit = Mapping[str, Any]
 
@@ -113,17 +110,14 @@ def _kind(hit: Hit) -> str:
 
 def _print_hit(ctx: Context, hit: Hit) -> None:
     """Print where a hit is, its text and the command that shows it, on a line each."""
-    where = [_kind(hit)]
+    where = [f"{hit['score']:.2f}", _kind(hit)]
     if hit["thread_id"] is not None:
         where += [hit["thread_id"], _place_in_thread(hit)]
     else:
         where.append(hit["key"])
-    where.append(f"in {format_namespace(hit['namespace'])}")
-    ctx.terminal.print(
-        f"{hit['score']:.2f}  {'  '.join(where)}  {_moment(hit)}".replace("\n", "\\n"),
-        style="bold",
-    )
-    ctx.terminal.print(_snippet(hit, indent="      "))
+    where += [f"in {format_namespace(hit['namespace'])}", format_time(hit["occurred_at"])]
+    ctx.terminal.print(escape_controls("  ".join(where)), style="bold")
+    ctx.terminal.print_block(style_hits(hit["snippet"]), indent=6)
     ctx.terminal.print(f"      {_command(ctx, hit)}", style="dim")
 
 
@@ -144,9 +138,9 @@ def _print_table(ctx: Context, hits: Sequence[Hit]) -> None:
                 format_namespace(hit["namespace"]),
                 hit["thread_id"],
                 hit["key"] if hit["thread_id"] is None else _place_in_thread(hit),
-                _moment(hit),
+                format_time(hit["occurred_at"]),
                 f"{hit['score']:.2f}",
-                _snippet(hit),
+                style_hits(hit["snippet"]),
             )
             for hit in hits
         ),
@@ -155,21 +149,6 @@ def _print_table(ctx: Context, hits: Sequence[Hit]) -> None:
 
 def _place_in_thread(hit: Hit) -> str:
     return str(hit["position"] if hit["checkpoint_id"] is None else hit["checkpoint_id"])
-
-
-def _moment(hit: Hit) -> str:
-    # As format_time writes it: the inspector's times are ISO 8601, in UTC.
-    return str(hit["occurred_at"])[:19].replace("T", " ")
-
-
-def _snippet(hit: Hit, indent: str = "") -> Text:
-    from rich.text import Text
-
-    text = Text(indent)
-    for piece in hit["snippet"]:
-        shown = escape_controls(" ".join(f"|{piece['text']}|".split())[1:-1])
-        text.append(shown, "bold yellow" if piece["hit"] else None)
-    return text
 
 
 def _command(ctx: Context, hit: Hit) -> str:
@@ -185,7 +164,15 @@ def _command(ctx: Context, hit: Hit) -> str:
         arguments = [*options, "--", *arguments]
     else:
         arguments = [*arguments, *options]
-    return shlex.join(["memalchemy", *_common_options(ctx), *name, *arguments])
+    return " ".join(map(_quote, ["memalchemy", *_common_options(ctx), *name, *arguments]))
+
+
+def _quote(argument: str) -> str:
+    """Quote an argument for a shell, on one line and without what a terminal acts on."""
+    if escape_controls(argument) == argument:
+        return shlex.quote(argument)
+    escaped = format_json(argument, indent=None)[1:-1].replace("'", "\\'")
+    return f"$'{escaped}'"  # bash, zsh and ksh read the escapes of JSON, too
 
 
 def _common_options(ctx: Context) -> list[str]:

@@ -73,8 +73,8 @@ def test_a_search_shows_the_namespace_of_each_hit(url: str, words: str, namespac
     assert hits[0]["thread_id"] == "ada"
 
 
-def test_items_of_a_session_are_found_by_log_search(url: str) -> None:
-    assert call(url, "log", "search", "parcel")[0]["namespace"] == ["openai"]
+def test_items_of_a_session_are_found_by_search(url: str) -> None:
+    assert call(url, "search", "parcel", "--in", "entries")[0]["namespace"] == ["openai"]
     assert call(url, "show", "ada", "--namespace", "openai")[0]["text"] == "Where is my parcel?"
 
 

@@ -73,11 +73,7 @@ def root_of(name: str) -> str:
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_its_words_are_found_below_the_frameworks_name(name: str, read_only: str) -> None:
-    found = [
-        *call(read_only, "search", word_of(name)),
-        *call(read_only, "log", "search", word_of(name)),
-        *call(read_only, "store", "search", "/", word_of(name), "--prefix"),
-    ]
+    found = call(read_only, "search", word_of(name))
 
     expected = set() if name in WORDLESS else {root_of(name)}
     assert {hit["namespace"][0] for hit in found} == expected

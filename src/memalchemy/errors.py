@@ -6,6 +6,7 @@ leaves the original in ``__cause__``. No message carries a payload or a password
 
 from __future__ import annotations
 
+import re
 from copy import copy
 
 
@@ -184,9 +185,32 @@ class DriverMissing(MemalchemyError, ImportError):
     code = "MA-DRIVER-MISSING"
 
     def __init__(self, driver: str, extra: str | None, *, what: str = "database driver") -> None:
-        how = f'pip install "memalchemy[{extra}]"' if extra else f"pip install {driver}"
-        super().__init__(f"the {what} {driver!r} is not installed. Run: {how}")
+        message = f"the {what} {driver!r} is not installed. Run: {_pip_install(driver, extra)}"
+        if extra is not None:
+            message += f" (the requirements of the extra memalchemy[{extra}])"
+        super().__init__(message)
         self.driver = driver
+
+
+def _pip_install(driver: str, extra: str | None) -> str:
+    """Return the command that installs what *extra* asks for.
+
+    It names the packages and not memalchemy: a clone or a wheel of one's own is no release on PyPI.
+    """
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        lines = requires("memalchemy") or []
+    except PackageNotFoundError:  # a checkout on the path
+        lines = []
+    asked = [
+        line.partition(";")[0].strip()
+        for line in lines
+        if extra and re.search(rf"extra == ['\"]{re.escape(extra)}['\"]", line)
+    ]
+    return "pip install " + " ".join(
+        one if re.fullmatch(r"[\w.-]+", one) else f'"{one}"' for one in asked or [driver]
+    )
 
 
 class UnknownURL(MemalchemyError, ValueError):

@@ -432,7 +432,7 @@ def test_drawing_without_the_plotting_library_names_the_extra(filled: str, tmp_p
 
     assert ended.returncode == 3
     assert ended.stderr.startswith("error [MA-DRIVER-MISSING]: ")
-    assert 'pip install "memalchemy[plot]"' in ended.stderr
+    assert 'pip install "matplotlib>=3.10.7" (' in ended.stderr
     assert ended.stdout == ""
     assert not target.exists()
 

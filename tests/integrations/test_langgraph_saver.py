@@ -8,6 +8,7 @@ import gc
 import os
 import sqlite3
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from itertools import chain

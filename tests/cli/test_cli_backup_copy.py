@@ -83,7 +83,7 @@ def test_a_copy_reports_what_it_did_and_a_second_copy_finds_nothing_new(
     assert set(first.json) == REPORT
     assert (first.json["new"], first.json["rows"]) == (2, 2 + 2 * 12)
     assert second.out.startswith("2 logs and 0 items: 0 new, 0 updated, 2 unchanged\n")
-    shown = [call("show", "airline-1", "--db", db).json for db in (filled, url)]
+    shown = [call("show", "airline-1", "--raw", "--db", db).json for db in (filled, url)]
     assert shown[0] == shown[1]
 
 

@@ -1,20 +1,20 @@
-"""References to checkpoints and threads: ids, beginnings of ids, ``latest~2``, ``@2026-11-01``.
+"""References to threads, checkpoints and entries, such as ``latest~2`` and ``@2026-11-01``.
 
-`find_thread` and `find_checkpoint` are the only places that read them.
+`find_thread`, `find_checkpoint` and `find_entry` are the only places that read them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from memalchemy.cli.usage import UsageError
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
-    from memalchemy import Checkpointer, Database
+    from memalchemy import Checkpointer, Database, ThreadLog
 
 LATEST = "latest"
 
@@ -93,6 +93,63 @@ async def find_checkpoint(
         raise _missing(thread, reference)
     start = await find_checkpoint(checkpointer, thread, ancestor[1], whole_ids=whole_ids)
     return await _find_ancestor(checkpointer, thread, start, int(ancestor[2] or 1), reference)
+
+
+async def find_entry(log: ThreadLog, thread: str, reference: str) -> int:
+    """Return the position of the entry of *thread* that *reference* names.
+
+    It is a position, ``latest``, ``@TIME`` as in `find_checkpoint`, or ``REFERENCE~N``, the N-th
+    entry before.
+
+    Raises:
+        NotFound: there is no such entry.
+        UsageError: *reference* is none of these.
+    """
+    ancestor = _ANCESTOR.fullmatch(reference)
+    start, steps = (ancestor[1], int(ancestor[2] or 1)) if ancestor else (reference, 0)
+    if start == LATEST:
+        before = None
+    elif start.startswith("@"):
+        before = await _find_entry_at(log, thread, start)
+    elif re.fullmatch("[0-9]{1,18}", start):
+        before = int(start) + 1
+    else:
+        raise UsageError(
+            f"{reference!r} names no entry; write a position, latest~2 or @2026-11-01: thread "
+            f"{thread!r} has entries, but no checkpoint"
+        )
+    try:
+        found = await log.tail(thread, steps + 1, before=before)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    is_there = len(found) > steps and (
+        start[0] in f"{LATEST[0]}@" or found[-1].position + 1 == before
+    )
+    if not is_there:
+        raise NotFound(
+            f"thread {thread!r} has no entry {reference!r}; `memalchemy show` prints all"
+        )
+    return found[0].position
+
+
+async def _find_entry_at(log: ThreadLog, thread: str, reference: str) -> int:
+    """Return the position after the last entry that happened at or before a time."""
+    from memalchemy.keys import encode_namespace
+    from memalchemy.log import entries
+    from memalchemy.log.scan import run_query
+    from memalchemy.log.tables import Log
+
+    db = log.db
+    moment = _parse_time(reference)
+    binds = entries.all_binds(Log(db.tenant, thread, encode_namespace(log.namespace))) | {
+        "p_since": datetime.min.replace(year=2, tzinfo=UTC),
+        "p_until": min(moment, datetime.max.replace(tzinfo=UTC) - timedelta(days=2))
+        + timedelta(microseconds=1),
+        "p_limit": 1,
+    }
+    statement = entries.read_entries(db.dialect, end="last", timed=True)
+    rows = await run_query(db, statement, binds, replica_ok=True)
+    return int(rows[0].seq) + 1 if rows else 0
 
 
 async def _find_by_prefix(checkpointer: Checkpointer, thread: str, prefix: str) -> list[str]:

@@ -45,7 +45,7 @@ class TableStyle(StrEnum):
     GITHUB = "github"
 
 
-_DIRECTIONS_AND_BREAKS = "\u2028\u2029\u202a-\u202e\u2066-\u2069"
+_DIRECTIONS_AND_BREAKS = "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 _CONTROLS = re.compile(f"[\x00-\x1f\x7f-\x9f{_DIRECTIONS_AND_BREAKS}\ud800-\udfff]")
 _CONTROLS_IN_JSON = re.compile(f"[\x7f-\x9f{_DIRECTIONS_AND_BREAKS}\ud800-\udfff]")
 

@@ -151,6 +151,7 @@ QueryArgument = Annotated[
 LimitOption = Annotated[
     int, typer.Option("--limit", min=1, metavar="N", help="Largest number of results.")
 ]
+FullOption = Annotated[bool, typer.Option("--full", help="Print long texts in full.")]
 ThreadNamespaceOption = Annotated[
     str | None,
     typer.Option(

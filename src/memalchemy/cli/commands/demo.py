@@ -123,7 +123,7 @@ class Demo:
         import asyncio
 
         self.heading("Loaded by a second process")
-        command_line = [sys.executable, "-m", "memalchemy", "show", self.thread, "--json"]
+        command_line = [sys.executable, "-m", "memalchemy", "show", self.thread, "--raw", "--json"]
         for name in ("tenant", "schema", "keys_file", "readable"):
             if value := asdict(self.ctx.options)[name]:
                 command_line += [f"--{name.replace('_', '-')}", value]

@@ -1,4 +1,4 @@
-"""Commands that inspect threads: threads, history, show, diff."""
+"""Commands that inspect threads: threads, history, diff."""
 
 from __future__ import annotations
 
@@ -157,41 +157,6 @@ async def _find_branches(checkpointer: Checkpointer, infos: list[CheckpointInfo]
         if await checkpointer.exists(info.thread_id, parent):
             branches.add(info.checkpoint_id)
     return branches
-
-
-@command("show", example="memalchemy --db sqlite:///agent.db show airline-1 --at 000007")
-async def show(
-    ctx: Context,
-    thread: ThreadArgument,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(
-            "--at", metavar="CHECKPOINT", help=f"Not the newest, but: {CHECKPOINT_FORMS}."
-        ),
-    ] = None,
-    namespace: ThreadNamespaceOption = None,
-) -> None:
-    """Print the state of a thread as JSON.
-
-    Prints the newest state unless --at names a checkpoint. Values that JSON lacks are made
-    readable: bytes become base64, sets become lists. `export` keeps their types.
-    """
-    async with ctx.database(read_only=True) as db:
-        thread = await find_thread(db, thread)
-        checkpointer = await find_checkpointer(ctx, db, thread, namespace)
-        if checkpoint is not None:
-            checkpoint = await find_checkpoint(checkpointer, thread, checkpoint)
-        info = await checkpointer.get_metadata(thread, checkpoint)
-        state = info and await checkpointer.load(thread, info["checkpoint_id"])
-    if info is None or state is None:
-        wanted = "checkpoint" if checkpoint is None else f"checkpoint {checkpoint!r}"
-        raise NotFound(
-            f"there is no {wanted} in thread {thread!r}; `memalchemy history` lists them"
-        )
-    if ctx.as_data:
-        ctx.terminal.print_data(info | {"namespace": checkpointer.namespace, "state": state})
-    else:
-        ctx.terminal.print_json(state)
 
 
 @command("diff", example="memalchemy --db sqlite:///agent.db diff airline-1 000003 000007")

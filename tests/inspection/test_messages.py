@@ -12,7 +12,7 @@ import ormsgpack
 import pytest
 
 from memalchemy.contracts import Packed
-from memalchemy.inspection.transcript import message, messages_of, rest_of
+from memalchemy.inspection.messages import message, messages_of, rest_of
 
 
 def packed(value: Any) -> Packed:

@@ -40,7 +40,8 @@ INFO = {
 def save(url: str, state: dict[str, Any], thread_id: str, *arguments: Any, **more: Any) -> None:
     async def work() -> None:
         async with Database(url) as db:
-            await Checkpointer(db).save(state, thread_id, *arguments, **more)
+            place = more.pop("namespace", ())
+            await Checkpointer(db, namespace=place).save(state, thread_id, *arguments, **more)
 
     asyncio.run(work())
 
@@ -200,7 +201,22 @@ def test_diff_separates_added_removed_and_changed(filled: str, call: Call) -> No
         "added": {"/new": 4},
         "removed": {"/gone": 2},
         "changed": {"/other": {"a": 3, "b": 5}},
+        "hidden": 0,
     }
+
+
+def test_diff_leaves_langgraphs_bookkeeping_out_unless_it_is_asked_for(
+    filled: str, call: Call
+) -> None:
+    for n in (1, 2):
+        save(filled, {"~checkpoint": n, "n": n}, "t", str(n), namespace=("langgraph",))
+    db = ("--db", filled)
+
+    answer = call("diff", "t", *db)
+    assert "/~0checkpoint" not in answer.out
+    assert "1 difference in LangGraph's bookkeeping left out; --raw lists all" in answer.err
+    assert list(call("diff", "t", "--json", *db).json["changed"]) == ["/n"]
+    assert len(call("diff", "t", "--raw", "--json", *db).json["changed"]) == 2
 
 
 def test_stats_are_the_sums_over_threads(filled: str, call: Call) -> None:

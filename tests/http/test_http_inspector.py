@@ -419,6 +419,20 @@ async def test_a_wide_value_comes_in_pages(db: Database, ask: Any) -> None:
     assert (deep["type"], deep["more"]) == ("list", True)
 
 
+async def test_langgraphs_bookkeeping_is_no_difference_unless_it_is_asked_for(
+    db: Database, ask: Any
+) -> None:
+    checkpointer = Checkpointer(db, namespace=("langgraph",))
+    for n in (1, 2):
+        state = {"~checkpoint": n, "branch:to:buy": None if n == 1 else "x", "n": n}
+        await checkpointer.save(state, "t", f"c{n}")
+    got = await ask("diff", thread="t", ns="langgraph", a="c1", b="c2")
+    raw = await ask("diff", thread="t", ns="langgraph", a="c1", b="c2", raw="1")
+
+    assert [one["path"] for one in got["changes"]] == ["/n"]
+    assert (got["total"], got["hidden"], raw["total"], raw["hidden"]) == (1, 2, 3, 0)
+
+
 async def test_many_differences_are_counted_and_cut(db: Database, ask: Any) -> None:
     await Checkpointer(db).save({"n": list(range(1500))}, "t", "a")
     await Checkpointer(db).save({"n": list(range(1, 1501))}, "t", "b")

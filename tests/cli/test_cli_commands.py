@@ -105,7 +105,7 @@ def test_history_is_newest_first_and_limited(filled: str, call: Call) -> None:
     found = call("history", "airline-1", "--db", filled, "--limit", "3", "--json").json
 
     assert [row["checkpoint_id"] for row in found] == ["000008", "000007", "000006"]
-    assert all(set(row) == INFO | {"branch"} for row in found)
+    assert all(set(row) == INFO | {"branch", "waiting"} for row in found)
 
 
 def test_history_marks_a_branch_and_nothing_else(filled: str, call: Call) -> None:
@@ -125,6 +125,27 @@ def test_the_table_of_history_names_the_parent_of_a_branch(filled: str, call: Ca
     assert lines[0].split()[:2] == ["other", "000003"]
     assert lines[1].split()[0] == "000008"
     assert "000007" not in lines[1]
+
+
+def test_history_says_which_checkpoint_waits_for_an_answer(filled: str, call: Call) -> None:
+    async def interrupt(checkpoint_id: str) -> None:
+        async with Database(filled) as db:
+            await Checkpointer(db).put_writes(
+                [("__interrupt__", [{"value": "sure?"}])], "t", checkpoint_id, "task"
+            )
+
+    def waiting() -> list[str]:
+        found = call("history", "t", "--json", "--db", filled).json
+        return [one["checkpoint_id"] for one in found if one["waiting"]]
+
+    for id_ in ("a", "b"):
+        save(filled, {}, "t", id_)
+        asyncio.run(interrupt(id_))
+    assert waiting() == ["b"]
+    assert " waits " in call("history", "t", "--db", filled).out.splitlines()[0]
+    save(filled, {}, "t", "c")
+    assert waiting() == []
+    assert " waits " not in call("history", "t", "--db", filled).out
 
 
 def test_history_does_not_mark_the_gap_that_pruning_leaves_as_a_branch(

@@ -84,6 +84,21 @@ async def count_writes(db: Database, log: Log, ids: Sequence[str]) -> dict[str, 
     return {id_: _count(db, rows) for id_, rows in by_id.items()}
 
 
+async def find_waiting(db: Database, infos: Sequence[CheckpointInfo]) -> set[str]:
+    """Return the ids of checkpoints that wait for an answer to an interrupt of LangGraph.
+
+    *infos* are the newest checkpoints of one log, without a gap: none of them continues another
+    that waits.
+    """
+    if not infos:
+        return set()
+    parents = {info.parent_id for info in infos}
+    ends = [info.checkpoint_id for info in infos if info.checkpoint_id not in parents]
+    log = log_of(db, infos[0].thread_id, infos[0].namespace)
+    writes = await count_writes(db, log, ends)
+    return {id_ for id_, (_, is_interrupted) in writes.items() if is_interrupted}
+
+
 def _count(db: Database, rows: Sequence[Any]) -> tuple[int, bool]:
     small = [row for row in rows if row.payload is not None]
     found: list[PendingWrite] = []

@@ -109,19 +109,26 @@ async def history(
     """List the checkpoints of a thread, newest first.
 
     Reads no states. "branch of" names the parent of a checkpoint that does not continue the one
-    before it.
+    before it. "waits" marks one that waits for an answer to an interrupt of LangGraph.
     """
+    from memalchemy.inspection.writes import find_waiting
+
     async with ctx.database(read_only=True) as db:
         thread = await find_thread(db, thread)
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         infos = [info async for info in checkpointer.history(thread, limit=limit + 1)]
         branches = await _find_branches(checkpointer, infos)
+        waiting = await find_waiting(db, infos)
     shown = infos[:limit]
     if ctx.as_data:
         ctx.terminal.print_data(
             [
                 info.as_dict()
-                | {"branch": info.checkpoint_id in branches, "namespace": checkpointer.namespace}
+                | {
+                    "branch": info.checkpoint_id in branches,
+                    "waiting": info.checkpoint_id in waiting,
+                    "namespace": checkpointer.namespace,
+                }
                 for info in shown
             ]
         )
@@ -130,6 +137,7 @@ async def history(
         (
             Column("checkpoint", "id"),
             Column("branch of", "id", drop=4),
+            *([Column("waits")] if waiting else []),
             Column("happened (UTC)", "time", drop=5),
             Column("full size", "number", drop=1),
             Column("stored", "number", drop=2),
@@ -139,6 +147,7 @@ async def history(
             (
                 info.checkpoint_id,
                 info.parent_id if info.checkpoint_id in branches else "",
+                *(["yes" if info.checkpoint_id in waiting else ""] if waiting else []),
                 format_time(info.occurred_at),
                 format_size(info.raw_size),
                 format_size(info.stored_size),

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+import memalchemy.sync
 from golden.watch import Watch
 from memalchemy import (
     Checkpointer,
@@ -417,6 +418,11 @@ async def test_a_wide_value_comes_in_pages(db: Database, ask: Any) -> None:
         (child,) = deep["children"]
         deep = child["node"]
     assert (deep["type"], deep["more"]) == ("list", True)
+
+
+def test_an_inspector_of_a_database_without_await_says_what_it_takes() -> None:
+    with pytest.raises(TypeError, match="Inspector has only methods with await"):
+        Inspector(memalchemy.sync.Database("sqlite://"))  # type: ignore[arg-type]
 
 
 async def test_langgraphs_bookkeeping_is_no_difference_unless_it_is_asked_for(

@@ -12,6 +12,7 @@ import io
 import json
 import math
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -159,6 +160,17 @@ def shorten(value: Any, width: int | None = 60) -> str:
     text = value if isinstance(value, str) else format_json(value, indent=None)
     text = " ".join(text.split())
     return text if width is None or len(text) <= width else text[: width - 1] + "…"
+
+
+def format_pieces(pieces: Iterable[Mapping[str, Any]], indent: str = "") -> Text:
+    """Format the pieces of `memalchemy.codec.search_text.highlighted` on one line."""
+    from rich.text import Text
+
+    text = Text(indent)
+    for piece in pieces:
+        shown = escape_controls(" ".join(f"|{piece['text']}|".split())[1:-1])
+        text.append(shown, "bold yellow" if piece["hit"] else None)
+    return text
 
 
 def highlight(snippet: str, query: str) -> Text:

@@ -15,6 +15,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -164,6 +165,21 @@ def snippet(text: str, terms: Iterable[list[str]], width: int = 24) -> str:
     if first + width < len(words):
         out.append("…")
     return "".join(out)
+
+
+def original_text(*values: Any) -> str:
+    """Return the texts of values as they are, with a dot between them, up to `MAX_TEXT` characters.
+
+    They are the texts in which a search looks for words.
+    """
+    found: list[str] = []
+    room = MAX_TEXT
+    for text in chain.from_iterable(map(texts_in, values)):
+        found.append(text[:room])
+        room -= len(text)
+        if room <= 0:
+            break
+    return " · ".join(found)
 
 
 SNIPPET = 200

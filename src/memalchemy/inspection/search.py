@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from memalchemy.codec.search_text import MAX_TEXT, highlighted, query_terms, snippet, texts_in
+from memalchemy.codec.search_text import highlighted, original_text, query_terms, snippet
 from memalchemy.contracts import check_limit, check_query
 from memalchemy.database import READ_REPLICA, Database
 from memalchemy.errors import InvalidArgument
@@ -123,7 +123,7 @@ def _entry(db: Database, row: Any, score: float, terms: Sequence[list[str]]) -> 
         "key": entry.key,
         "score": score,
         "occurred_at": time(entry.occurred_at),
-        "snippet": highlighted(_words(entry.value), terms),
+        "snippet": highlighted(original_text(entry.value), terms),
     }
 
 
@@ -138,18 +138,5 @@ def _item(hit: Any, terms: Sequence[list[str]]) -> Record:
         "key": hit.key,
         "score": hit.score,
         "occurred_at": time(hit.updated_at),
-        "snippet": highlighted(_words(hit.value, hit.metadata), terms),
+        "snippet": highlighted(original_text(hit.value, hit.metadata), terms),
     }
-
-
-def _words(*values: Any) -> str:
-    """Return the texts of values in which a search looks for words, up to some length."""
-    found: list[str] = []
-    room = MAX_TEXT
-    for value in values:
-        for text in texts_in(value):
-            found.append(text[:room])
-            room -= len(text)
-            if room <= 0:
-                return "\n".join(found)
-    return "\n".join(found)

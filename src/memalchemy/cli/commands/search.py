@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from memalchemy.cli.checkpoint_references import find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
-from memalchemy.cli.formatting import count, escape_controls
+from memalchemy.cli.formatting import count, format_pieces
 from memalchemy.cli.options import (
     LimitOption,
     OnlyNamespaceOption,
@@ -23,9 +23,6 @@ from memalchemy.cli.options import (
 from memalchemy.cli.parsers import format_namespace, parse_namespace
 from memalchemy.cli.tables import Column
 from memalchemy.cli.usage import UsageError, usage_errors
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 Hit = Mapping[str, Any]
 
@@ -123,7 +120,7 @@ def _print_hit(ctx: Context, hit: Hit) -> None:
         f"{hit['score']:.2f}  {'  '.join(where)}  {_moment(hit)}".replace("\n", "\\n"),
         style="bold",
     )
-    ctx.terminal.print(_snippet(hit, indent="      "))
+    ctx.terminal.print(format_pieces(hit["snippet"], indent="      "))
     ctx.terminal.print(f"      {_command(ctx, hit)}", style="dim")
 
 
@@ -146,7 +143,7 @@ def _print_table(ctx: Context, hits: Sequence[Hit]) -> None:
                 hit["key"] if hit["thread_id"] is None else _place_in_thread(hit),
                 _moment(hit),
                 f"{hit['score']:.2f}",
-                _snippet(hit),
+                format_pieces(hit["snippet"]),
             )
             for hit in hits
         ),
@@ -160,16 +157,6 @@ def _place_in_thread(hit: Hit) -> str:
 def _moment(hit: Hit) -> str:
     # As format_time writes it: the inspector's times are ISO 8601, in UTC.
     return str(hit["occurred_at"])[:19].replace("T", " ")
-
-
-def _snippet(hit: Hit, indent: str = "") -> Text:
-    from rich.text import Text
-
-    text = Text(indent)
-    for piece in hit["snippet"]:
-        shown = escape_controls(" ".join(f"|{piece['text']}|".split())[1:-1])
-        text.append(shown, "bold yellow" if piece["hit"] else None)
-    return text
 
 
 def _command(ctx: Context, hit: Hit) -> str:

@@ -26,6 +26,7 @@ PACKAGES = (
     "memalchemy.context",
     "memalchemy.conversations",
     "memalchemy.http",
+    "memalchemy.inspection",
     "memalchemy.memory",
     "memalchemy.sync",
 )

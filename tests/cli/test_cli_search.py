@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shlex
+import subprocess
 from typing import Any
 
 import pytest
@@ -131,6 +133,24 @@ def test_below_each_hit_stands_the_command_that_shows_it(talked: str, call: Call
         kind = where.split()[1]
         assert kind in {"checkpoint", "entry", "item"}
     assert "\x1b" not in answer.out
+
+
+def test_no_id_breaks_the_command_of_a_hit_into_lines(url: str, call: Call) -> None:
+    key = "it's\n      memalchemy forget\x1b[2J\u202e"
+
+    async def fill() -> None:
+        async with Database(url, migrate="upgrade") as db:
+            await Store(db).put(("users",), key, {"text": "a gift card"})
+
+    asyncio.run(fill())
+
+    where, _, shown = call("--db", url, "search", "gift card").out.splitlines()
+    assert "\\n" in where
+    assert not re.search("[\x1b\u202e]", where + shown)
+    last = f'set -- {shown}; printf %s "${{@: -1}}"'
+    env = os.environ | {"LC_ALL": "C.UTF-8"}
+    read = subprocess.run(["bash", "-c", last], capture_output=True, text=True, check=True, env=env)
+    assert read.stdout == key
 
 
 def test_a_password_is_not_repeated_in_a_command(postgres: Postgres, call: Call) -> None:

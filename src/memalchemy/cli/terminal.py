@@ -77,14 +77,23 @@ class Terminal:
             soft_wrap=True,
         )
 
-    def print_block(self, text: str, *, indent: int, style: str | None = None) -> None:
-        """Print text for people, every line of it indented, also those that a terminal wraps."""
+    def print_block(self, text: str | Text, *, indent: int, style: str | None = None) -> None:
+        """Print text for people, every line of it indented, also those that a terminal wraps.
+
+        A `Text` is one line, without control characters.
+        """
         from rich.text import Text
 
         console = self._console(stderr=self._data_format is not None)
         room = max(console.width - indent, 1)
-        for line in text.expandtabs(4).split("\n"):
-            whole = Text(escape_controls(line), style or "")
+        lines = (
+            [text]
+            if isinstance(text, Text)
+            else [
+                Text(escape_controls(line), style or "") for line in text.expandtabs(4).split("\n")
+            ]
+        )
+        for whole in lines:
             is_wide = console.file.isatty() and whole.cell_len > room
             for piece in whole.wrap(console, room) if is_wide else [whole]:
                 piece.rstrip()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from memalchemy.cli.formatting import (
@@ -13,6 +12,7 @@ from memalchemy.cli.formatting import (
     format_time,
     shorten,
 )
+from memalchemy.cli.parsers import format_namespace
 from memalchemy.cli.tables import Column, Excerpt
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class TranscriptPrinter:
         self._print_heading(
             f"[{message['index']}] {role or 'entry'}",
             *((f"({name})",) if name else ()),
-            _format_stamp(message["occurred_at"]),
+            format_time(message["occurred_at"]),
             style=_STYLES.get(role, "bold"),
         )
         if not role:
@@ -83,9 +83,10 @@ class TranscriptPrinter:
             return
         if name_namespace and record["namespace"] != self._namespace:
             self._namespace = record["namespace"]
-            path = "/".join(self._namespace) or "/"
-            self._terminal.print(escape_controls(f"==> {path} <=="), style="dim")
-        stamp = _format_stamp(record["occurred_at"])
+            self._terminal.print(
+                escape_controls(f"==> {format_namespace(self._namespace)} <=="), style="dim"
+            )
+        stamp = format_time(record["occurred_at"])
         if record["kind"] == "step":
             self._print_heading(
                 f"step {record['checkpoint_id']}",
@@ -164,7 +165,7 @@ def table_rows(messages: Iterable[dict[str, Any]]) -> Iterable[tuple[Any, ...]]:
             *(f"{_format_result(result)}: {result['text']}" for result in message["results"]),
         ]
         text = "\n".join(filter(None, pieces))
-        stamp = _format_stamp(message["occurred_at"])
+        stamp = format_time(message["occurred_at"])
         excerpt = Excerpt(text if message["role"] else message["value"])
         yield str(message["index"]), stamp, message["role"], excerpt
 
@@ -177,7 +178,3 @@ def _format_call(call: dict[str, Any]) -> str:
 def _format_result(result: dict[str, Any]) -> str:
     what = "error" if result["error"] else "result"
     return f"{what} of {result['name'] or result['id'] or 'a tool'}"
-
-
-def _format_stamp(stamp: str | None) -> str:
-    return "" if stamp is None else format_time(datetime.fromisoformat(stamp))

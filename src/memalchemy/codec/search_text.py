@@ -15,7 +15,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from itertools import chain
 from typing import Any
 
 import orjson
@@ -167,21 +166,6 @@ def snippet(text: str, terms: Iterable[list[str]], width: int = 24) -> str:
     return "".join(out)
 
 
-def original_text(*values: Any) -> str:
-    """Return the texts of values as they are, with a dot between them, up to `MAX_TEXT` characters.
-
-    They are the texts in which a search looks for words.
-    """
-    found: list[str] = []
-    room = MAX_TEXT
-    for text in chain.from_iterable(map(texts_in, values)):
-        found.append(text[:room])
-        room -= len(text)
-        if room <= 0:
-            break
-    return " · ".join(found)
-
-
 SNIPPET = 200
 """Characters of a highlighted snippet, about."""
 
@@ -264,6 +248,22 @@ def may_be_item_search_text(stored: str | None, value: Any, metadata: Mapping[st
 def _item_texts(value: Any, metadata: Mapping[str, Any]) -> Iterator[str]:
     yield from texts_in(value)
     yield from texts_in(dict(metadata))
+
+
+def joined_texts(*values: Any) -> str:
+    """Return the texts of values in which a search looks for words, with a dot between them.
+
+    At most about `MAX_TEXT` characters of them.
+    """
+    found: list[str] = []
+    room = MAX_TEXT
+    for value in values:
+        for text in texts_in(value):
+            found.append(text[:room])
+            room -= len(text)
+            if room <= 0:
+                return " · ".join(found)
+    return " · ".join(found)
 
 
 def _fold(text: str) -> str:

@@ -13,11 +13,12 @@ from memalchemy.checkpoints import load
 from memalchemy.contracts import CheckpointInfo
 from memalchemy.errors import NotFound
 from memalchemy.inspection import _statements as statements
+from memalchemy.inspection._logs import log_of
 from memalchemy.inspection._records import Record, step_record, time
 from memalchemy.inspection.inspector import Inspector
 from memalchemy.inspection.messages import message, plain
 from memalchemy.inspection.writes import INTERRUPT, interrupts_of_write
-from memalchemy.keys import check_namespace, check_thread_id, decode_namespace, encode_namespace
+from memalchemy.keys import check_thread_id, decode_namespace
 from memalchemy.log import Log
 from memalchemy.log.scan import run_query
 from memalchemy.threads import entry_rows
@@ -86,7 +87,7 @@ class Activity:
         self._inspector = inspector
         self._db = inspector.db
         self._thread_id = check_thread_id(thread_id)
-        self._only = None if namespace is None else encode_namespace(check_namespace(namespace))
+        self._only = None if namespace is None else log_of(self._db, thread_id, namespace)
         self._seen: dict[str, _Seen] = {}
         self.is_behind: bool = False
         """More is there than the last call returned."""
@@ -144,18 +145,16 @@ class Activity:
         return records
 
     async def _heads(self, limit: int) -> Sequence[Any]:
-        one = self._only is not None
-        if one:
-            binds = Log(self._db.tenant, self._thread_id, self._only or "/").binds()
+        if self._only is not None:
+            binds = self._only.binds()
         else:
             binds = {"k_tenant": self._db.tenant, "k_thread_id": self._thread_id, "p_limit": limit}
         # A replica could be behind the one that answered before.
-        heads = await run_query(
-            self._db, statements.read_positions(self._db.dialect, one=one), binds
-        )
+        statement = statements.read_positions(self._db.dialect, one=self._only is not None)
+        heads = await run_query(self._db, statement, binds)
         if not heads:
             was = "was deleted, or has expired" if self._seen else "does not exist"
-            place = "" if self._only is None else f" in namespace {self._only}"
+            place = "" if self._only is None else f" in namespace {self._only.namespace}"
             raise NotFound(f"the thread {self._thread_id!r} {was}{place}")
         return heads
 

@@ -211,16 +211,25 @@ def _time_of(given: Any) -> datetime | None:
             elif isinstance(found, (int, float)) and not isinstance(found, bool):
                 found = _of_seconds(found)
             if isinstance(found, datetime):
-                return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+                return _in_utc(found)
     return None
 
 
 def _of_seconds(number: float) -> datetime | None:
     """Return the time that a number of seconds, or milliseconds, since 1970 stands for."""
-    for seconds in (number, number / 1000):
-        if _SECONDS.start <= seconds < _SECONDS.stop:
-            return datetime.fromtimestamp(seconds, UTC)
+    for unit in (1, 1000):
+        if unit * _SECONDS.start <= number < unit * _SECONDS.stop:
+            return datetime.fromtimestamp(number / unit, UTC)
     return None
+
+
+def _in_utc(moment: datetime) -> datetime | None:
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:  # in the year 1 or 9999
+        return None
 
 
 def plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from memalchemy.codec.search_text import highlighted, original_text, query_terms, snippet
+from memalchemy.codec.search_text import highlighted, joined_texts, query_terms, snippet
 from memalchemy.contracts import check_limit, check_query
 from memalchemy.database import READ_REPLICA, Database
 from memalchemy.errors import InvalidArgument
@@ -123,7 +123,7 @@ def _entry(db: Database, row: Any, score: float, terms: Sequence[list[str]]) -> 
         "key": entry.key,
         "score": score,
         "occurred_at": time(entry.occurred_at),
-        "snippet": highlighted(original_text(entry.value), terms),
+        "snippet": highlighted(joined_texts(entry.value), terms),
     }
 
 
@@ -138,5 +138,5 @@ def _item(hit: Any, terms: Sequence[list[str]]) -> Record:
         "key": hit.key,
         "score": hit.score,
         "occurred_at": time(hit.updated_at),
-        "snippet": highlighted(original_text(hit.value, hit.metadata), terms),
+        "snippet": highlighted(joined_texts(hit.value, hit.metadata), terms),
     }

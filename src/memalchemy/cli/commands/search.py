@@ -12,7 +12,7 @@ import typer
 from memalchemy.cli.checkpoint_references import find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
-from memalchemy.cli.formatting import count, format_pieces
+from memalchemy.cli.formatting import count, escape_controls, format_json, format_time, style_hits
 from memalchemy.cli.options import (
     LimitOption,
     OnlyNamespaceOption,
@@ -110,17 +110,14 @@ def _kind(hit: Hit) -> str:
 
 def _print_hit(ctx: Context, hit: Hit) -> None:
     """Print where a hit is, its text and the command that shows it, on a line each."""
-    where = [_kind(hit)]
+    where = [f"{hit['score']:.2f}", _kind(hit)]
     if hit["thread_id"] is not None:
         where += [hit["thread_id"], _place_in_thread(hit)]
     else:
         where.append(hit["key"])
-    where.append(f"in {format_namespace(hit['namespace'])}")
-    ctx.terminal.print(
-        f"{hit['score']:.2f}  {'  '.join(where)}  {_moment(hit)}".replace("\n", "\\n"),
-        style="bold",
-    )
-    ctx.terminal.print(format_pieces(hit["snippet"], indent="      "))
+    where += [f"in {format_namespace(hit['namespace'])}", format_time(hit["occurred_at"])]
+    ctx.terminal.print(escape_controls("  ".join(where)), style="bold")
+    ctx.terminal.print_block(style_hits(hit["snippet"]), indent=6)
     ctx.terminal.print(f"      {_command(ctx, hit)}", style="dim")
 
 
@@ -141,9 +138,9 @@ def _print_table(ctx: Context, hits: Sequence[Hit]) -> None:
                 format_namespace(hit["namespace"]),
                 hit["thread_id"],
                 hit["key"] if hit["thread_id"] is None else _place_in_thread(hit),
-                _moment(hit),
+                format_time(hit["occurred_at"]),
                 f"{hit['score']:.2f}",
-                format_pieces(hit["snippet"]),
+                style_hits(hit["snippet"]),
             )
             for hit in hits
         ),
@@ -152,11 +149,6 @@ def _print_table(ctx: Context, hits: Sequence[Hit]) -> None:
 
 def _place_in_thread(hit: Hit) -> str:
     return str(hit["position"] if hit["checkpoint_id"] is None else hit["checkpoint_id"])
-
-
-def _moment(hit: Hit) -> str:
-    # As format_time writes it: the inspector's times are ISO 8601, in UTC.
-    return str(hit["occurred_at"])[:19].replace("T", " ")
 
 
 def _command(ctx: Context, hit: Hit) -> str:
@@ -172,7 +164,15 @@ def _command(ctx: Context, hit: Hit) -> str:
         arguments = [*options, "--", *arguments]
     else:
         arguments = [*arguments, *options]
-    return shlex.join(["memalchemy", *_common_options(ctx), *name, *arguments])
+    return " ".join(map(_quote, ["memalchemy", *_common_options(ctx), *name, *arguments]))
+
+
+def _quote(argument: str) -> str:
+    """Quote an argument for a shell, on one line and without what a terminal acts on."""
+    if escape_controls(argument) == argument:
+        return shlex.quote(argument)
+    escaped = format_json(argument, indent=None)[1:-1].replace("'", "\\'")
+    return f"$'{escaped}'"  # bash, zsh and ksh read the escapes of JSON, too
 
 
 def _common_options(ctx: Context) -> list[str]:

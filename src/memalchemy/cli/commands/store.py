@@ -15,9 +15,9 @@ from memalchemy.cli.exit_codes import NOT_FOUND, OK, REFUSED
 from memalchemy.cli.formatting import (
     count,
     format_json,
-    format_pieces,
     format_size,
     format_time,
+    highlight,
 )
 from memalchemy.cli.json_lines import LineReader, input_size, open_input, write_json_lines
 from memalchemy.cli.options import (
@@ -411,12 +411,10 @@ def _print_hits(ctx: Context, hits: SearchHits, query: str | None, *, prefix: bo
 
 def _excerpt(item: StoreItem, query: str | None) -> Any:
     """Return the text round the first word of *query*, or the value if there is none."""
-    from memalchemy.codec.search_text import highlighted, original_text, query_terms
+    from memalchemy.codec.search_text import joined_texts
 
-    text = original_text(item.value, item.metadata) if query else None
-    if not text or not query:
-        return Excerpt(item.value)
-    return format_pieces(highlighted(text, query_terms(query)))
+    text = joined_texts(item.value, item.metadata) if query else None
+    return highlight(text, query) if text and query else Excerpt(item.value)
 
 
 @command("sweep", example="memalchemy --db sqlite:///agent.db store sweep")

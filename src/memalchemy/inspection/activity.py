@@ -176,9 +176,9 @@ class Activity:
             if one.row.checkpoint_id is not None:
                 found = [await self._step(one)]
             elif one.row.kind == "entry":
-                found = [await asyncio.to_thread(self._entry, one.row)]
+                found = [await asyncio.to_thread(self._entry, one)]
             else:
-                found = await asyncio.to_thread(lambda row: list(self._writes(row)), one.row)
+                found = await asyncio.to_thread(lambda one: list(self._writes(one)), one)
             records += [{"kind": record["kind"], **shared, **record} for record in found]
         return records
 
@@ -205,8 +205,8 @@ class Activity:
             added = {"total": None, "added": 0, "messages": [], "waiting": []}
         return record | {name: added[name] for name in ("total", "added", "messages", "waiting")}
 
-    def _entry(self, row: Any) -> Record:
-        entry = entry_rows.to_entry(self._thread_id, self._db.keyring, row)
+    def _entry(self, one: _Row) -> Record:
+        entry = entry_rows.to_entry(one.log, self._db.keyring, one.row)
         return {
             "kind": "entry",
             "key": entry.key,
@@ -214,16 +214,17 @@ class Activity:
             "messages": [message(entry.position, entry.value, entry.occurred_at, whole=True)],
         }
 
-    def _writes(self, row: Any) -> Iterator[Record]:
-        for write in load.decode_writes([row], self._db.keyring):
+    def _writes(self, one: _Row) -> Iterator[Record]:
+        row = one.row
+        for write in load.decode_writes(one.log, row.label, [row], self._db.keyring):
             shared = {
                 "checkpoint_id": row.label,
                 "task_id": write.task_id,
                 "occurred_at": time(row.stored_at),
             }
             if write.channel == INTERRUPT:
-                for one in interrupts_of_write(write.value):
-                    yield {"kind": "interrupt", **shared, **one}
+                for interrupt in interrupts_of_write(write.value):
+                    yield {"kind": "interrupt", **shared, **interrupt}
             else:
                 place = {"channel": write.channel, "index": write.index}
                 yield {"kind": "write", **shared, **place, "value": plain(write.value)}

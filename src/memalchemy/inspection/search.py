@@ -13,6 +13,7 @@ from memalchemy.errors import InvalidArgument
 from memalchemy.inspection._internal import is_internal
 from memalchemy.inspection._records import Record, framework_of, time
 from memalchemy.keys import check_namespace, check_thread_id, decode_namespace, encode_namespace
+from memalchemy.log import Log
 from memalchemy.search.text import ScoredRow, find_checkpoints, find_entries, search_scope
 from memalchemy.store import Store
 from memalchemy.threads import entry_rows
@@ -112,7 +113,8 @@ def _step(row: Any, score: float, terms: Sequence[list[str]]) -> Record:
 
 def _entry(db: Database, row: Any, score: float, terms: Sequence[list[str]]) -> Record:
     namespace = decode_namespace(row.namespace)
-    entry = entry_rows.to_entry(row.thread_id, db.keyring, row)
+    log = Log(db.tenant, row.thread_id, row.namespace)
+    entry = entry_rows.to_entry(log, db.keyring, row)
     return {
         "kind": "entry",
         "framework": framework_of(namespace),

@@ -217,7 +217,7 @@ def _row_record(db: Database, row: Any) -> Record:
         shown = None
     else:
         try:
-            shown = item_preview(decode_value(row, db.keyring))
+            shown = item_preview(decode_value(db.tenant, row, db.keyring))
         except (KeyMissing, NotEncrypted):
             shown = None
     namespace = decode_namespace(row.namespace)

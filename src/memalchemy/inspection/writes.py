@@ -81,7 +81,7 @@ async def count_writes(db: Database, log: Log, ids: Sequence[str]) -> dict[str, 
         values = log.binds() | binds | {"p_most": SMALL}
         for row in await query(db, statements.read_small_writes, values):
             by_id.setdefault(row.label, []).append(row)
-    return {id_: _count(db, rows) for id_, rows in by_id.items()}
+    return {id_: _count(db, log, id_, rows) for id_, rows in by_id.items()}
 
 
 async def find_waiting(db: Database, infos: Sequence[CheckpointInfo]) -> set[str]:
@@ -99,11 +99,11 @@ async def find_waiting(db: Database, infos: Sequence[CheckpointInfo]) -> set[str
     return {id_ for id_, (_, is_interrupted) in writes.items() if is_interrupted}
 
 
-def _count(db: Database, rows: Sequence[Any]) -> tuple[int, bool]:
+def _count(db: Database, log: Log, id_: str, rows: Sequence[Any]) -> tuple[int, bool]:
     small = [row for row in rows if row.payload is not None]
     found: list[PendingWrite] = []
     with suppress(KeyMissing, NotEncrypted):  # the steps themselves are readable
-        found = load.decode_writes(small, db.keyring)
+        found = load.decode_writes(log, id_, small, db.keyring)
     count = len(found) + len(rows) - len(small) if found else len(rows)
     return count, any(write.channel == INTERRUPT for write in found)
 

@@ -40,7 +40,8 @@ INFO = {
 def save(url: str, state: dict[str, Any], thread_id: str, *arguments: Any, **more: Any) -> None:
     async def work() -> None:
         async with Database(url) as db:
-            await Checkpointer(db).save(state, thread_id, *arguments, **more)
+            place = more.pop("namespace", ())
+            await Checkpointer(db, namespace=place).save(state, thread_id, *arguments, **more)
 
     asyncio.run(work())
 
@@ -104,7 +105,7 @@ def test_history_is_newest_first_and_limited(filled: str, call: Call) -> None:
     found = call("history", "airline-1", "--db", filled, "--limit", "3", "--json").json
 
     assert [row["checkpoint_id"] for row in found] == ["000008", "000007", "000006"]
-    assert all(set(row) == INFO | {"branch"} for row in found)
+    assert all(set(row) == INFO | {"branch", "waiting"} for row in found)
 
 
 def test_history_marks_a_branch_and_nothing_else(filled: str, call: Call) -> None:
@@ -124,6 +125,27 @@ def test_the_table_of_history_names_the_parent_of_a_branch(filled: str, call: Ca
     assert lines[0].split()[:2] == ["other", "000003"]
     assert lines[1].split()[0] == "000008"
     assert "000007" not in lines[1]
+
+
+def test_history_says_which_checkpoint_waits_for_an_answer(filled: str, call: Call) -> None:
+    async def interrupt(checkpoint_id: str) -> None:
+        async with Database(filled) as db:
+            await Checkpointer(db).put_writes(
+                [("__interrupt__", [{"value": "sure?"}])], "t", checkpoint_id, "task"
+            )
+
+    def waiting() -> list[str]:
+        found = call("history", "t", "--json", "--db", filled).json
+        return [one["checkpoint_id"] for one in found if one["waiting"]]
+
+    for id_ in ("a", "b"):
+        save(filled, {}, "t", id_)
+        asyncio.run(interrupt(id_))
+    assert waiting() == ["b"]
+    assert " waits " in call("history", "t", "--db", filled).out.splitlines()[0]
+    save(filled, {}, "t", "c")
+    assert waiting() == []
+    assert " waits " not in call("history", "t", "--db", filled).out
 
 
 def test_history_does_not_mark_the_gap_that_pruning_leaves_as_a_branch(
@@ -200,7 +222,22 @@ def test_diff_separates_added_removed_and_changed(filled: str, call: Call) -> No
         "added": {"/new": 4},
         "removed": {"/gone": 2},
         "changed": {"/other": {"a": 3, "b": 5}},
+        "hidden": 0,
     }
+
+
+def test_diff_leaves_langgraphs_bookkeeping_out_unless_it_is_asked_for(
+    filled: str, call: Call
+) -> None:
+    for n in (1, 2):
+        save(filled, {"~checkpoint": n, "n": n}, "t", str(n), namespace=("langgraph",))
+    db = ("--db", filled)
+
+    answer = call("diff", "t", *db)
+    assert "/~0checkpoint" not in answer.out
+    assert "1 difference in LangGraph's bookkeeping left out; --raw lists all" in answer.err
+    assert list(call("diff", "t", "--json", *db).json["changed"]) == ["/n"]
+    assert len(call("diff", "t", "--raw", "--json", *db).json["changed"]) == 2
 
 
 def test_stats_are_the_sums_over_threads(filled: str, call: Call) -> None:
@@ -455,7 +492,7 @@ def test_drawing_without_the_plotting_library_names_the_extra(filled: str, tmp_p
 
     assert ended.returncode == 3
     assert ended.stderr.startswith("error [MA-DRIVER-MISSING]: ")
-    assert 'pip install "memalchemy[plot]"' in ended.stderr
+    assert 'pip install "matplotlib>=3.10.7" (' in ended.stderr
     assert ended.stdout == ""
     assert not target.exists()
 

@@ -185,3 +185,15 @@ def test_a_table_is_printed_if_its_look_is_given(filled: str, call: Call) -> Non
     cells = [cell.strip() for cell in row.split("|")[1:-1]]
     assert cells[:4] == ["checkpoint", "/", "retail-1", "000004"]
     assert "message 3 of retail 1" in cells[6]
+
+
+def test_a_dot_stands_between_the_texts_of_an_item_and_they_are_shown_as_they_are(
+    filled: str, call: Call
+) -> None:
+    value, metadata = '{"text": "Prefers tea,\\nnot coffee."}', '{"source": "Chat 7"}'
+    put = call("store", "put", "facts", "k", value, "--metadata", metadata, "--db", filled)
+    assert put.code == 0, put.err
+
+    for arguments in (("search", "tea"), ("store", "search", "facts", "tea")):
+        shown = " ".join(call(*arguments, "--db", filled).out.split())
+        assert "Prefers tea, not coffee. · Chat 7" in shown

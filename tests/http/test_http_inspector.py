@@ -16,6 +16,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+import memalchemy.sync
 from golden.watch import Watch
 from memalchemy import (
     Checkpointer,
@@ -417,6 +418,25 @@ async def test_a_wide_value_comes_in_pages(db: Database, ask: Any) -> None:
         (child,) = deep["children"]
         deep = child["node"]
     assert (deep["type"], deep["more"]) == ("list", True)
+
+
+def test_an_inspector_of_a_database_without_await_says_what_it_takes() -> None:
+    with pytest.raises(TypeError, match="Inspector has only methods with await"):
+        Inspector(memalchemy.sync.Database("sqlite://"))  # type: ignore[arg-type]
+
+
+async def test_langgraphs_bookkeeping_is_no_difference_unless_it_is_asked_for(
+    db: Database, ask: Any
+) -> None:
+    checkpointer = Checkpointer(db, namespace=("langgraph",))
+    for n in (1, 2):
+        state = {"~checkpoint": n, "branch:to:buy": None if n == 1 else "x", "n": n}
+        await checkpointer.save(state, "t", f"c{n}")
+    got = await ask("diff", thread="t", ns="langgraph", a="c1", b="c2")
+    raw = await ask("diff", thread="t", ns="langgraph", a="c1", b="c2", raw="1")
+
+    assert [one["path"] for one in got["changes"]] == ["/n"]
+    assert (got["total"], got["hidden"], raw["total"], raw["hidden"]) == (1, 2, 3, 0)
 
 
 async def test_many_differences_are_counted_and_cut(db: Database, ask: Any) -> None:

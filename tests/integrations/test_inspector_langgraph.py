@@ -74,6 +74,7 @@ async def test_a_change_of_an_earlier_step_is_a_branch(db: Database) -> None:
     assert (other["lane"], other["is_branch"]) == (1, True)
     assert {step["lane"] for step in before} == {0}
     assert [step["is_branch"] for step in before] == [True] + [False] * (len(before) - 1)
+    assert not any(step["interrupt"] for step in (newest, other, *before)), "it was answered"
     answered = await inspector.transcript("t", NAMESPACE, at=other["checkpoint_id"])
     (result,) = answered["messages"][-1]["results"]
     assert (result["id"], result["text"]) == ("c1", "yes")

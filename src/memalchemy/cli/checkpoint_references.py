@@ -24,6 +24,9 @@ LISTED = 5
 _PAGE = 500
 """Steps that are read together on the way to an ancestor."""
 
+_PAGES = 20
+"""Such pages that are read to tell whether one checkpoint continues another."""
+
 _ANCESTOR = re.compile(r"(.+)~(\d{0,9})", re.DOTALL)
 
 
@@ -195,6 +198,28 @@ def _parse_time(reference: str) -> datetime:
         ) from None
     # Times are shown to the second, so one that is copied from there stands for all of its second.
     return moment if moment.microsecond else moment.replace(microsecond=999_999)
+
+
+async def is_ancestor(
+    checkpointer: Checkpointer, thread: str, ancestor: str, start: str
+) -> bool | None:
+    """Return whether checkpoint *ancestor* is *start*, its parent, or a parent of that, and so on.
+
+    ``None`` if that cannot be told: a parent between them has been deleted, or it is far away.
+    """
+    at: str | None = start
+    for _ in range(_PAGES):
+        if at is None or at == ancestor:
+            return at is not None
+        info = await checkpointer.get_metadata(thread, at)
+        if info is None:
+            return None
+        parents = {at: info["parent_id"]}
+        async for older in checkpointer.history(thread, limit=_PAGE, before=at):
+            parents[older.checkpoint_id] = older.parent_id
+        while at in parents and at != ancestor:
+            at = parents[at]
+    return None
 
 
 async def _find_ancestor(

@@ -251,7 +251,7 @@ def _item_texts(value: Any, metadata: Mapping[str, Any]) -> Iterator[str]:
 
 
 def joined_texts(*values: Any) -> str:
-    """Return the texts of values in which a search looks for words, a line each.
+    """Return the texts of values in which a search looks for words, with a dot between them.
 
     At most about `MAX_TEXT` characters of them.
     """
@@ -262,8 +262,8 @@ def joined_texts(*values: Any) -> str:
             found.append(text[:room])
             room -= len(text)
             if room <= 0:
-                return "\n".join(found)
-    return "\n".join(found)
+                return " · ".join(found)
+    return " · ".join(found)
 
 
 def _fold(text: str) -> str:

@@ -223,8 +223,8 @@ class Activity:
                 "occurred_at": time(row.stored_at),
             }
             if write.channel == INTERRUPT:
-                for one in interrupts_of_write(write.value):
-                    yield {"kind": "interrupt", **shared, **one}
+                for interrupt in interrupts_of_write(write.value):
+                    yield {"kind": "interrupt", **shared, **interrupt}
             else:
                 place = {"channel": write.channel, "index": write.index}
                 yield {"kind": "write", **shared, **place, "value": plain(write.value)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memalchemy._version import __version__
-from memalchemy.database import Database
+from memalchemy.database import Database, check_database
 from memalchemy.inspection._records import Record
 from memalchemy.inspection.changes import ItemScope, list_changes
 from memalchemy.inspection.diff import read_diff
@@ -58,7 +58,7 @@ class Inspector:
     """
 
     def __init__(self, db: Database, *, cache_bytes: int = CACHE_BYTES) -> None:
-        self.db = db
+        self.db = check_database(db, self)
         self._store = Store(db, refresh_ttl=False)
         self._states = States(db, cache_bytes)
         self._storage = Storage(db)
@@ -242,10 +242,20 @@ class Inspector:
         return await read_state(self._states, thread_id, namespace, at=at, path=path, offset=offset)
 
     async def diff(
-        self, thread_id: str, namespace: Iterable[str] = (), *, a: str, b: str
+        self,
+        thread_id: str,
+        namespace: Iterable[str] = (),
+        *,
+        a: str,
+        b: str,
+        raw: bool = False,
     ) -> Record:
-        """Return what changed from the state of checkpoint *a* to that of *b*."""
-        return await read_diff(self._states, thread_id, namespace, a=a, b=b)
+        """Return what changed from the state of checkpoint *a* to that of *b*.
+
+        LangGraph's bookkeeping, such as its versions, is left out and counted as ``hidden``, unless
+        *raw*.
+        """
+        return await read_diff(self._states, thread_id, namespace, a=a, b=b, raw=raw)
 
     async def writes(
         self, thread_id: str, namespace: Iterable[str] = (), *, at: str | None = None

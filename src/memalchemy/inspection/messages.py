@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from memalchemy.codec.foreign_msgpack import ForeignObject
+from memalchemy.codec.foreign_msgpack import EMPTY, ForeignObject
 from memalchemy.contracts import Packed
 from memalchemy.inspection.tree import preview, resolved, tree
 from memalchemy.messages import (
@@ -30,9 +30,6 @@ TEXT = 20_000
 
 OBJECT = "~object"
 """Key of a dict that stands for an object of Microsoft's Agent Framework."""
-
-EMPTY = "memalchemy:empty"
-"""Format of a packed value that stands for no value: see the adapter of LangGraph."""
 
 _DEPTH = 7
 _VISITED = 20_000
@@ -395,12 +392,13 @@ def rest_of(state: Any, path: Path) -> Any:
     rest = {
         name: value
         for name, value in state.items()
-        if name != own and not _is_internal(name) and not is_empty(value)
+        if name != own and not is_bookkeeping(name) and not is_empty(value)
     }
     return rest or None
 
 
-def _is_internal(name: Any) -> bool:
+def is_bookkeeping(name: Any) -> bool:
+    """Return whether a key of a state is one under which a framework keeps what is its own."""
     return isinstance(name, str) and name.startswith(("~", "__", "branch:to:"))
 
 

@@ -84,7 +84,8 @@ async def read_timeline(
     """Return a page of the steps of a thread, the newest first, with the lanes of branches.
 
     ``is_branch`` is true of the steps that are off the line of the newest one, which is lane 0, and
-    of those that several steps follow: where a line forks.
+    of those that several steps follow: where a line forks. ``interrupt`` is true of those that wait
+    for an answer to an interrupt of LangGraph: no step follows them.
     """
     log = log_of(db, thread_id, namespace)
     before, lanes, is_first = None, Lanes(), cursor is None
@@ -105,6 +106,7 @@ async def read_timeline(
     steps = []
     for at, info in enumerate(shown):
         parent = parent_to_follow(info.parent_id, info.seq, parents)
+        is_continued = info.checkpoint_id in lanes.expected
         lane, forks = lanes.place(info.checkpoint_id, parent)
         count, interrupted = writes.get(info.checkpoint_id, (0, False))
         steps.append(
@@ -113,7 +115,7 @@ async def read_timeline(
                 "is_branch": forks or lane > 0,
                 "lane": lane,
                 "writes": count,
-                "interrupt": interrupted,
+                "interrupt": interrupted and not is_continued,
                 "newest": is_first and not at,
             }
         )

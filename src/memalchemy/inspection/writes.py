@@ -84,11 +84,26 @@ async def count_writes(db: Database, log: Log, ids: Sequence[str]) -> dict[str, 
     return {id_: _count(db, log, id_, rows) for id_, rows in by_id.items()}
 
 
-def _count(db: Database, log: Log, checkpoint_id: str, rows: Sequence[Any]) -> tuple[int, bool]:
+async def find_waiting(db: Database, infos: Sequence[CheckpointInfo]) -> set[str]:
+    """Return the ids of checkpoints that wait for an answer to an interrupt of LangGraph.
+
+    *infos* are the newest checkpoints of one log, without a gap: none of them continues another
+    that waits.
+    """
+    if not infos:
+        return set()
+    parents = {info.parent_id for info in infos}
+    ends = [info.checkpoint_id for info in infos if info.checkpoint_id not in parents]
+    log = log_of(db, infos[0].thread_id, infos[0].namespace)
+    writes = await count_writes(db, log, ends)
+    return {id_ for id_, (_, is_interrupted) in writes.items() if is_interrupted}
+
+
+def _count(db: Database, log: Log, id_: str, rows: Sequence[Any]) -> tuple[int, bool]:
     small = [row for row in rows if row.payload is not None]
     found: list[PendingWrite] = []
     with suppress(KeyMissing, NotEncrypted):  # the steps themselves are readable
-        found = load.decode_writes(log, checkpoint_id, small, db.keyring)
+        found = load.decode_writes(log, id_, small, db.keyring)
     count = len(found) + len(rows) - len(small) if found else len(rows)
     return count, any(write.channel == INTERRUPT for write in found)
 

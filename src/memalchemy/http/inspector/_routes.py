@@ -131,7 +131,7 @@ ENDPOINTS: dict[str, _Endpoint] = {
     "entries": _of_thread("entries", before=_whole, limit=_limit),
     "entry": _of_thread("entry", "position", position=_whole, path=_text, offset=_whole),
     "state": _of_thread("state", at=_text, path=_text, offset=_whole),
-    "diff": _of_thread("diff", "a", "b", a=_text, b=_text),
+    "diff": _of_thread("diff", "a", "b", a=_text, b=_text, raw=_flag),
     "writes": _of_thread("writes", at=_text),
     "namespaces": _of_store("namespaces", internal=_flag, cursor=_text, limit=_limit),
     "items": _of_store("items", q=_text, below=_flag, internal=_flag, cursor=_text, limit=_limit),

@@ -58,6 +58,10 @@ class Target:
             return found <= self.value * (1 + self.tolerance)
         return found >= self.value * (1 - self.tolerance)
 
+    def is_met_by_tolerance(self, found: float) -> bool:
+        """Return whether *found* misses the value itself, and not by more than the tolerance."""
+        return self.met_by(found) and not replace(self, tolerance=0.0).met_by(found)
+
     def __str__(self) -> str:
         return f"{self.rule} {self.value:.4g}"
 

@@ -197,6 +197,8 @@ def line(finding: Finding) -> str:
 def verdict(finding: Finding) -> str:
     if finding.target is None:
         return "-"
+    if finding.target.is_met_by_tolerance(finding.value):
+        return f"met (within {finding.target.tolerance * 100:.0f} %)"
     return "met" if finding.is_met else "MISSED"
 
 
@@ -230,7 +232,7 @@ def summary(results: Results) -> str:
 def markdown(findings: Iterable[Finding]) -> list[str]:
     rows = ["| what | ours | theirs | found | of CPU | target | |", "|---|---|---|---|---|---|---|"]
     for finding in findings:
-        mark = {"met": "met", "MISSED": "**missed**", "-": ""}[verdict(finding)]
+        mark = {"MISSED": "**missed**", "-": ""}.get(found_to_be := verdict(finding), found_to_be)
         cpu = f"{finding.cpu.ratio:.3g}x" if finding.cpu else ""
         found = (finding.name, finding.ours, finding.theirs, str(finding))
         cells = (*found, cpu, finding.promised, mark)

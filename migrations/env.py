@@ -1,10 +1,10 @@
 """Alembic's entry: ``alembic upgrade head`` in a checkout, or with an ini file of one's own.
 
 The database is ``-x url=…``, or MEMALCHEMY_URL, or ``sqlalchemy.url`` of the ini file, or
-DATABASE_URL: the first that is given. Also ``-x schema=…`` and, for a downgrade,
-``-x delete-rows=yes``. An upgrade and a downgrade print the database, without its password, and the
-revisions that it moved from and to. The work is `memalchemy.migrate`'s, as is that of
-``memalchemy upgrade``.
+DATABASE_URL: the first that is given. The schema is ``-x schema=…`` or
+MEMALCHEMY_SCHEMA; for a downgrade there is ``-x delete-rows=yes``. An upgrade and a downgrade print
+the database, without its password, and the revisions that it moved from and to. The work is
+`memalchemy.migrate`'s, as is that of ``memalchemy upgrade``.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import os
 from alembic import context
 
 from memalchemy import Database, migrate
+from memalchemy._environment import schema_of_environment
 from memalchemy.dialects import parse_url
 
 
@@ -42,12 +43,13 @@ if not url:
         "no database was named: pass -x url=postgresql://user@host/database, or set "
         "MEMALCHEMY_URL, sqlalchemy.url in the ini file, or DATABASE_URL"
     )
+schema = arguments.get("schema") or schema_of_environment(url)
 if context.is_offline_mode():
     migrate.run_environment(
         context,
         connection=None,
         dialect=Database(url, migrate="off").dialect.name,
-        schema=arguments.get("schema"),
+        schema=schema,
     )
 else:
-    asyncio.run(main(url, arguments.get("schema")))
+    asyncio.run(main(url, schema))

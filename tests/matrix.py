@@ -146,20 +146,19 @@ def render(stored: Mapping[str, Any]) -> str:
     frameworks = stored["frameworks"]
     rows = [
         [
-            f"[{NAMES[name]}]({_page_of(name)})",
-            f"{one['package']} {one['version']}",
+            f"[{NAMES[name]}]({_page_of(name)})<br>{one['package']} {one['version']}",
             _cell(_of_suites(stored["suites"], name)),
             *(_cell(stored["tests"].get(name, {}).get(kind, {})) for kind in KINDS),
         ]
         for name, one in frameworks.items()
     ]
     together = [_cell(stored["tests"].get(TOGETHER, {}).get(kind, {})) for kind in KINDS]
-    rows.append(["all of them together", "", "–", *together])
+    rows.append(["all of them together", "–", *together])
     parts = [
         ABOUT,
         *(_run(one) for one in stored["runs"]),
         "",
-        _table(["framework", "tested with", "its own tests", *KINDS.values()], rows),
+        _table(["framework, tested with", "its own tests", *KINDS.values()], rows),
         "",
         "## The frameworks' own tests",
         "",

@@ -338,3 +338,13 @@ def test_arguments_that_will_not_do_are_exit_code_two_and_one_sentence(
     assert ran.returncode == 2
     assert complaint in ran.stderr.replace("\n", " ")
     assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(1.0, "met"), (1.05, "met (within 10 %)"), (1.2, "MISSED")]
+)
+def test_a_target_that_only_the_tolerance_meets_says_so(value: float, said: str) -> None:
+    assert report.verdict(finding(value, at_most(1.0))) == said
+    assert report.verdict(finding(1 / value, at_least(1.0))) == said
+    shown = "**missed**" if said == "MISSED" else said
+    assert report.markdown([finding(value, at_most(1.0))])[-1].endswith(f"| {shown} |")

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from memalchemy import Checkpointer, Database, NotSerialisable, RetainedCheckpointer
@@ -45,6 +46,11 @@ class Unequal:
 @dataclass
 class Unreadable:
     thing: Missing  # type: ignore[name-defined]  # noqa: F821
+
+
+@dataclass
+class Embedded:
+    vector: np.ndarray
 
 
 ORDER = Order(
@@ -125,3 +131,11 @@ async def test_without_its_class_it_is_refused_with_what_to_write(db: Database) 
 async def test_a_class_whose_annotations_cannot_be_read_is_refused_at_once(db: Database) -> None:
     with pytest.raises(TypeError, match="the fields of Unreadable cannot be read back"):
         Checkpointer(db, state_type=Unreadable)
+
+
+async def test_the_field_is_named_and_what_to_store_in_its_place(db: Database) -> None:
+    with pytest.raises(TypeError) as refused:
+        Checkpointer(db, state_type=Embedded)
+    told = str(refused.value)
+    assert "vector: ndarray. Annotate the field with what is stored, such as list[float]" in told
+    assert "arbitrary_types_allowed" not in told

@@ -18,6 +18,7 @@ import memalchemy.conformance
 import memalchemy.context
 import memalchemy.conversations
 import memalchemy.http
+import memalchemy.inspection
 import memalchemy.memory
 import memalchemy.memory.managers
 from memalchemy import errors
@@ -29,6 +30,7 @@ PACKAGES = [
     memalchemy.context,
     memalchemy.conversations,
     memalchemy.http,
+    memalchemy.inspection,
     memalchemy.memory,
     memalchemy.memory.managers,
 ]

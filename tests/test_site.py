@@ -26,6 +26,7 @@ PACKAGES = (
     "memalchemy.context",
     "memalchemy.conversations",
     "memalchemy.http",
+    "memalchemy.inspection",
     "memalchemy.memory",
     "memalchemy.sync",
 )
@@ -117,6 +118,13 @@ def test_the_reference_describes_what_every_adapter_exports() -> None:
         }
 
     assert exported == {name for name in described() if name.startswith("memalchemy.integrations.")}
+
+
+def test_the_table_of_the_reference_names_nothing_twice_in_a_row() -> None:
+    rows = re.findall(r"^\| .*\|$", (DOCS / "reference" / "index.md").read_text(), re.M)
+    for row in rows:
+        names = re.findall(r"`(\w+)`", row.split(" | ")[2])
+        assert len(names) == len({*names}), row
 
 
 def test_every_adapter_has_a_page_in_the_table_of_frameworks() -> None:

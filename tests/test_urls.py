@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
 import string
+import tomllib
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -248,23 +250,30 @@ def test_two_slashes_too_few_before_a_file_are_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "hidden", "remedy"),
+    ("url", "hidden", "extra"),
     [
-        ("postgresql://ada@db/x", ["asyncpg", "psycopg"], 'pip install "memalchemy[postgres]"'),
-        ("postgresql+asyncpg://ada@db/x", ["asyncpg"], 'pip install "memalchemy[postgres]"'),
-        ("postgresql+psycopg://ada@db/x", ["psycopg"], 'pip install "memalchemy[psycopg]"'),
-        ("oracle://ada@db/x", ["oracledb"], 'pip install "memalchemy[oracle]"'),
+        ("postgresql://ada@db/x", ["asyncpg", "psycopg"], "postgres"),
+        ("postgresql+asyncpg://ada@db/x", ["asyncpg"], "postgres"),
+        ("postgresql+psycopg://ada@db/x", ["psycopg"], "psycopg"),
+        ("oracle://ada@db/x", ["oracledb"], "oracle"),
     ],
 )
 def test_a_missing_driver_is_named_with_the_command_that_installs_it(
-    without: Without, url: str, hidden: list[str], remedy: str
+    without: Without, url: str, hidden: list[str], extra: str
 ) -> None:
     without(*hidden)
 
     with pytest.raises(DriverMissing) as caught:
         Database(url)
 
-    assert remedy in str(caught.value)
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
+    packages = project["project"]["optional-dependencies"][extra]
+    command, _, named = str(caught.value).partition("Run: ")[2].partition(" (")
+    program, verb, *asked = shlex.split(command)
+    assert (program, verb) == ("pip", "install")
+    # Hatchling writes a requirement's extras and versions in an order of its own.
+    assert sorted(map(str.lower, asked)) == sorted(packages)
+    assert f"memalchemy[{extra}]" in named
     assert caught.value.driver in hidden
     assert isinstance(caught.value, ImportError)
 

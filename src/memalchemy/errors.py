@@ -6,6 +6,7 @@ leaves the original in ``__cause__``. No message carries a payload or a password
 
 from __future__ import annotations
 
+import re
 from copy import copy
 
 
@@ -76,24 +77,39 @@ class SchemaOutdated(MemalchemyError):
         missing_file: str | None = None,
         replica: bool = False,
         read_only: bool = False,
+        has_schemas: bool = False,
+        is_langgraph: bool = False,
     ) -> None:
         what = "the read replica" if replica else "the database"
         found = f"is at revision {current}" if current else "has no memalchemy schema"
         where = f" in {schema!r}" if schema else ""
         option = f" --schema {schema}" if schema else ""
         state = f"{what} {found}{where}, this release needs {head}"
-        todo = (
-            f"memalchemy --db URL{option} upgrade (in Python: await Database(…).migrate(), before "
-            "`async with`; or, in development, Database(…, migrate='upgrade'))"
-        )
+        run = f"memalchemy --db URL{option} upgrade"
         if read_only:
-            todo += "; not on this Database, which was opened read-only"
+            todo = f"{run}. It writes, and here the database was opened read-only"
+        else:
+            todo = (
+                f"{run} (in Python: await Database(…).migrate(), before `async with`; or, in "
+                "development, Database(…, migrate='upgrade'))"
+            )
         if missing_file is not None:
             message = f"there is no file {missing_file}, so no database. To create it run: {todo}."
         elif replica:
             message = f"{state}. It follows its primary: upgrade that, or wait for it to catch up."
+        elif is_langgraph:
+            message = (
+                f"{state}. It holds LangGraph's tables. To import them into another database run: "
+                "memalchemy --db TARGET import langgraph --from URL (into another schema of the "
+                "same database: with --schema)."
+            )
         else:
             message = f"{state}. Run: {todo}."
+            if has_schemas and current is None:
+                message += (
+                    " If memalchemy's tables are in another schema, name it: --schema NAME, "
+                    "MEMALCHEMY_SCHEMA, or Database(…, schema='NAME')."
+                )
         super().__init__(message)
         self.current = current
         self.head = head
@@ -126,6 +142,11 @@ class ForeignTable(MemalchemyError):
             "nothing was changed. On PostgreSQL and Oracle give memalchemy a schema of its own: "
             "Database(url, schema='memalchemy'), or --schema memalchemy on the command line; on "
             "SQLite use another file."
+            + (
+                " If it is LangGraph's, `memalchemy import langgraph` imports what it holds."
+                if table == "checkpoints"
+                else ""
+            )
         )
         self.table = table
 
@@ -164,9 +185,32 @@ class DriverMissing(MemalchemyError, ImportError):
     code = "MA-DRIVER-MISSING"
 
     def __init__(self, driver: str, extra: str | None, *, what: str = "database driver") -> None:
-        how = f'pip install "memalchemy[{extra}]"' if extra else f"pip install {driver}"
-        super().__init__(f"the {what} {driver!r} is not installed. Run: {how}")
+        message = f"the {what} {driver!r} is not installed. Run: {_pip_install(driver, extra)}"
+        if extra is not None:
+            message += f" (the requirements of the extra memalchemy[{extra}])"
+        super().__init__(message)
         self.driver = driver
+
+
+def _pip_install(driver: str, extra: str | None) -> str:
+    """Return the command that installs what *extra* asks for.
+
+    It names the packages and not memalchemy: a clone or a wheel of one's own is no release on PyPI.
+    """
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        lines = requires("memalchemy") or []
+    except PackageNotFoundError:  # a checkout on the path
+        lines = []
+    asked = [
+        line.partition(";")[0].strip()
+        for line in lines
+        if extra and re.search(rf"extra == ['\"]{re.escape(extra)}['\"]", line)
+    ]
+    return "pip install " + " ".join(
+        one if re.fullmatch(r"[\w.-]+", one) else f'"{one}"' for one in asked or [driver]
+    )
 
 
 class UnknownURL(MemalchemyError, ValueError):

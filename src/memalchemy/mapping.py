@@ -13,7 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import PurePath
-from typing import Any
+from typing import Any, get_type_hints
 from uuid import UUID
 
 from memalchemy.errors import NotSerialisable
@@ -88,8 +88,32 @@ def _adapter(kind: type) -> Any:
         adapter: Any = TypeAdapter(kind)
         adapter.rebuild(raise_errors=True)
     except (PydanticUserError, NameError) as error:
-        raise TypeError(f"the fields of {kind.__name__} cannot be read back: {error}") from error
+        why = _unreadable_field(kind) or str(error).partition("\n")[0]
+        raise TypeError(f"the fields of {kind.__name__} cannot be read back: {why}") from error
     return adapter
+
+
+def _unreadable_field(kind: Any) -> str | None:
+    """Return words on the first field whose annotation pydantic does not understand, if one is."""
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
+
+    try:
+        hints = get_type_hints(kind, include_extras=True)
+    except NameError:
+        return None
+    for field in fields(kind):
+        try:
+            TypeAdapter(hints[field.name])
+        except PydanticUserError:
+            hint = hints[field.name]
+            named = hint.__qualname__ if isinstance(hint, type) else str(hint)
+            return (
+                f"{field.name}: {named}. Annotate the field with what is stored, such as "
+                "list[float] for array.tolist() of numpy, or give the class to_checkpoint() and "
+                "from_checkpoint(), which convert it"
+            )
+    return None
 
 
 def _fields_of(state: Any) -> dict[str, Any]:

@@ -282,7 +282,8 @@ def part_of(block: Any) -> Part | None:
         return Part("call", _id_of(form, holder), name, arguments_of(holder))
     content = read(holder, form.content)
     if form.content == "response":  # Gemini's is a mapping; ADK puts what is none under this key
-        content = read(content, "result")
+        said = read(content, "result")
+        content = content if said is None else said
     return Part("result", _id_of(form, holder), name, content, says_error(holder))
 
 

@@ -2,6 +2,8 @@
 
 from memalchemy.maintenance.space import (
     Advice,
+    Framework,
+    Growth,
     Kind,
     Piece,
     Reclaimed,
@@ -11,4 +13,15 @@ from memalchemy.maintenance.space import (
     reclaim,
 )
 
-__all__ = ["Advice", "Kind", "Piece", "Reclaimed", "Share", "Space", "measure", "reclaim"]
+__all__ = [
+    "Advice",
+    "Framework",
+    "Growth",
+    "Kind",
+    "Piece",
+    "Reclaimed",
+    "Share",
+    "Space",
+    "measure",
+    "reclaim",
+]

@@ -360,6 +360,23 @@ async def test_a_difference_tells_types_apart(checkpointer: Checkpointer) -> Non
     assert set((await checkpointer.diff("t", a, b)).changed) == {"/x", "/y"}
 
 
+async def test_what_a_framework_has_packed_differs_by_its_content(
+    checkpointer: Checkpointer,
+) -> None:
+    empty, null = Packed("memalchemy:empty", b""), Packed("null", b"")
+    one, two = (Packed("msgpack", ormsgpack.packb({"n": n, "same": [1]})) for n in (1, 2))
+    before = {"gone": one, "never": empty, "null": null, "n": one, "made": null}
+    after = {"gone": empty, "null": null, "n": two, "made": one, "new": null}
+    a = await checkpointer.save(before, "t")
+    b = await checkpointer.save(after, "t")
+
+    found = await checkpointer.diff("t", a, b)
+
+    assert found.removed == {"/gone": one}
+    assert found.changed == {"/n/n": (1, 2), "/made": (None, {"n": 1, "same": [1]})}
+    assert found.added == {"/new": null}
+
+
 async def test_a_difference_to_nothing_is_not_found(checkpointer: Checkpointer) -> None:
     a = await checkpointer.save({}, "t")
 

@@ -129,9 +129,15 @@ async def test_a_database_without_a_schema_is_outdated_and_stays_without(databas
         await made.run_sync(lambda c: migrate.downgrade(c, "base", dialect=made.dialect))
 
     for migrates in ("auto", "check"):
-        with pytest.raises(SchemaOutdated, match="opened read-only"):
+        with pytest.raises(SchemaOutdated) as caught:
             async with Database(database_url, read_only=True, migrate=migrates):
                 pass
+        told = str(caught.value)
+        assert (
+            "Run: memalchemy --db URL upgrade. It writes, and here the database was opened "
+            "read-only." in told
+        )
+        assert ("--schema NAME" in told) == (not database_url.startswith("sqlite"))
     read_only = Database(database_url, read_only=True, migrate="off")
     try:
         assert await read_only.current() is None

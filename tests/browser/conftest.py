@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,6 +25,8 @@ pytest.importorskip("langgraph", reason="langgraph-checkpoint is not installed")
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from memalchemy import Checkpointer, Database
+
 CHROMIUM = os.environ.get("MEMALCHEMY_CHROMIUM") or shutil.which("chromium")
 OPTIONS = [
     "--headless",
@@ -34,6 +38,7 @@ OPTIONS = [
     "--no-first-run",
 ]
 WIDE, NARROW = (1280, 820), (400, 820)
+TOKEN, OTHER_TOKEN = "a-token-of-the-default-tenant", "a-token-of-another-tenant"
 WATCH = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) =>
@@ -132,6 +137,46 @@ def server(sample_url: str) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def served(sample_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """`memalchemy serve --inspector` in a process of its own, with the tokens of two tenants."""
+    run_apart(save_for_another_tenant(sample_url))
+    tokens = tmp_path_factory.mktemp("tokens") / "tokens"
+    tokens.write_text(f"{TOKEN}=default\n{OTHER_TOKEN}=other\n")
+    tokens.chmod(0o600)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "memalchemy", "--db", sample_url, "serve", "--inspector"]
+    options = ["--port", str(port), "--token-file", str(tokens)]
+    origin = f"http://127.0.0.1:{port}/inspector"
+    with subprocess.Popen([*command, *options]) as process:
+        try:
+            wait_for(f"{origin}/", process)
+            yield Server(origin, TOKEN, sample_url)
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+async def save_for_another_tenant(url: str) -> None:
+    async with Database(url, tenant="other") as db:
+        await Checkpointer(db).save({"messages": []}, "of another tenant")
+
+
+def wait_for(url: str, process: subprocess.Popen[Any]) -> None:
+    """Wait until a server answers, and not longer than it lives."""
+    end = time.monotonic() + 30
+    while True:
+        assert process.poll() is None, "the server has ended"
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            assert time.monotonic() < end, "the server does not answer"
+            time.sleep(0.1)
+
+
+@pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium."""
     if CHROMIUM is None:
@@ -148,7 +193,12 @@ def visit(chromium: Browser, server: Server) -> Iterator[Callable[..., Visit]]:
     visits: list[Visit] = []
 
     def opened(
-        theme: str = "light", size: tuple[int, int] = WIDE, *, signed_in: bool = True, **more: Any
+        theme: str = "light",
+        size: tuple[int, int] = WIDE,
+        *,
+        signed_in: bool = True,
+        server: Server = server,
+        **more: Any,
     ) -> Visit:
         width, height = size
         context = chromium.new_context(

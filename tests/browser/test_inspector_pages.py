@@ -22,8 +22,8 @@ from sample import (
     SCRIPT,
 )
 
-from conftest import NARROW, Visit, run_apart, until
-from memalchemy import Checkpointer, Database
+from conftest import NARROW, OTHER_TOKEN, Server, Visit, run_apart, until
+from memalchemy import Checkpointer, Database, Store
 
 Open = Callable[..., Visit]
 
@@ -81,19 +81,22 @@ def test_axe_finds_nothing(visit: Open, name: str, theme: str, pictures: Path | 
     assert axe(opened.page) == []
 
 
-def test_no_view_is_wider_than_a_screen_of_400_pixels(visit: Open, pictures: Path | None) -> None:
+@pytest.mark.parametrize("name", VIEWS)
+def test_axe_finds_nothing_and_nothing_is_cut_off_on_a_screen_of_400_pixels(
+    visit: Open, name: str, pictures: Path | None
+) -> None:
     opened = visit(size=NARROW)
-    wider = {}
-    for name, (view, parameters, ready) in VIEWS.items():
-        opened.open(view, parameters, ready=ready)
-        if pictures:
-            opened.page.screenshot(path=pictures / f"{name}-narrow.png")
-        wider[name] = opened.page.evaluate(
-            "[document.documentElement, document.querySelector('main')]"
-            ".map((one) => one.scrollWidth - one.clientWidth)"
-        )
+    view, parameters, ready = VIEWS[name]
+    opened.open(view, parameters, ready=ready)
+    if pictures:
+        opened.page.screenshot(path=pictures / f"{name}-narrow.png")
+    wider = opened.page.evaluate(
+        "[document.documentElement, document.querySelector('main')]"
+        ".map((one) => one.scrollWidth - one.clientWidth)"
+    )
 
-    assert {name: by for name, by in wider.items() if max(by) > 0} == {}
+    assert max(wider) <= 0
+    assert axe(opened.page) == []
 
 
 def test_every_view_has_a_heading_and_landmarks(visit: Open) -> None:
@@ -279,6 +282,19 @@ def test_items_are_found_by_words_and_by_namespace(visit: Open) -> None:
     assert page.locator(".neighbour").count() == 4
 
 
+def test_internal_rows_of_the_store_are_out_of_sight_until_asked_for(visit: Open) -> None:
+    opened = visit()
+    opened.open("store", {"ns": "episodes"}, ready=".item-row")
+    page = opened.page
+    assert page.locator(".item-row").count() == 4
+    assert page.locator(".ns-link:has-text('by time')").count() == 0
+    page.get_by_label("internal rows").check()
+    page.wait_for_selector(".ns-link:has-text('by time')")
+    until(page, "document.querySelectorAll('.item-row').length === 8")
+
+    assert "internal=1" in page.url
+
+
 def test_an_item_says_when_it_expires_and_its_version(visit: Open) -> None:
     opened = visit()
     opened.open("store", {"ns": "users"}, ready=".item-row")
@@ -430,6 +446,40 @@ def test_without_a_token_the_page_asks_for_it_and_goes_on_where_one_was(visit: O
     page.wait_for_selector(".message")
 
 
+def test_below_a_server_the_page_asks_for_a_token_of_the_server(
+    visit: Open, served: Server
+) -> None:
+    opened = visit(signed_in=False, server=served)
+    opened.expect("401")
+    page = opened.page
+    opened.open("thread", thread(REFUND, LANGGRAPH), ready="#token")
+    assert axe(page) == []
+    page.locator("#token").fill("wrong, and long enough to be one")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".signin .error")
+    page.locator("#token").fill(served.token)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".message")
+
+    assert page.url.startswith(f"{served.origin}/#/thread")
+    assert served.token not in page.url
+    assert page.evaluate("sessionStorage.getItem('memalchemy.token')") == served.token
+    opened.open("threads", ready=".thread-row")
+    assert page.locator("#token").count() == 0
+
+
+def test_below_a_server_a_token_shows_its_tenant_alone(visit: Open, served: Server) -> None:
+    opened = visit(signed_in=False, server=served)
+    opened.expect("401")
+    opened.open("threads", ready="#token")
+    opened.page.locator("#token").fill(OTHER_TOKEN)
+    opened.page.keyboard.press("Enter")
+    opened.page.wait_for_selector(".thread-row")
+
+    assert texts(opened.page, ".thread-row .name") == ["of another tenant"]
+    assert "tenant other" in opened.page.locator(".database").inner_text()
+
+
 def test_the_whole_way_to_a_difference_goes_by_keyboard(visit: Open) -> None:
     opened = visit()
     page, press = opened.page, opened.page.keyboard.press
@@ -529,6 +579,26 @@ def test_what_is_saved_while_one_looks_appears(visit: Open, sample_url: str) -> 
 
     opened.page.wait_for_selector(".message:has-text('message 1')")
     assert texts(opened.page, ".message-text") == ["message 0", "message 1"]
+
+
+def test_items_that_are_put_and_deleted_while_one_looks_come_and_go(
+    visit: Open, sample_url: str
+) -> None:
+    async def change(delete: bool) -> None:
+        async with Database(sample_url) as db:
+            if delete:
+                await Store(db).delete(("seen", "live"), "key")
+            else:
+                await Store(db).put(("seen", "live"), "key", {"text": "put while looking"})
+
+    opened = visit()
+    opened.open("store", ready=".item-row")
+    opened.page.wait_for_timeout(2500)  # the page has asked what is new at least once
+    run_apart(change(False))
+    opened.page.wait_for_selector(".item-row:has-text('put while looking')")
+    opened.page.wait_for_selector(".ns-link:has-text('seen')")
+    run_apart(change(True))
+    opened.page.wait_for_selector(".item-row:has-text('put while looking')", state="detached")
 
 
 def test_live_refresh_is_paused_on_demand(visit: Open) -> None:

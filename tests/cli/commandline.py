@@ -30,7 +30,14 @@ class Answer:
         return json.loads(self.out)
 
 
-NOT_INHERITED = ("MEMALCHEMY_URL", "MEMALCHEMY_KEYS", "COLUMNS", "NO_COLOR", "FORCE_COLOR")
+NOT_INHERITED = (
+    "MEMALCHEMY_URL",
+    "MEMALCHEMY_SCHEMA",
+    "MEMALCHEMY_KEYS",
+    "COLUMNS",
+    "NO_COLOR",
+    "FORCE_COLOR",
+)
 
 Call = Callable[..., Answer]
 

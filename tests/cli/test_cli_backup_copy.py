@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from commandline import Call, environment, lines, thread
 
+from servers import Postgres
+
 REPORT = {
     "logs", "items", "looked", "new", "updated", "unchanged", "rows", "bytes", "seconds",
 }  # fmt: skip
@@ -81,8 +83,30 @@ def test_a_copy_reports_what_it_did_and_a_second_copy_finds_nothing_new(
     assert set(first.json) == REPORT
     assert (first.json["new"], first.json["rows"]) == (2, 2 + 2 * 12)
     assert second.out.startswith("2 logs and 0 items: 0 new, 0 updated, 2 unchanged\n")
-    shown = [call("show", "airline-1", "--db", db).json for db in (filled, url)]
+    shown = [call("show", "airline-1", "--raw", "--db", db).json for db in (filled, url)]
     assert shown[0] == shown[1]
+
+
+def test_a_variable_names_the_schema_where_no_option_does(
+    filled: str, call: Call, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.url(name := postgres.create_database())
+    monkeypatch.setenv("MEMALCHEMY_SCHEMA", "memory")
+    try:
+        assert call("upgrade", "--db", url).code == 0
+        assert call("current", "--db", url, "--json").json["revision"]
+        assert call("current", "--db", url, "--json", "--schema", "public").json["revision"] is None
+        # The source is a file, which has no schemas; the target's schema is an option's alone.
+        refused = call("copy", "--db", filled, "--to", url)
+        assert refused.code == 1
+        assert "has no memalchemy schema, " in refused.err
+        copied = call("copy", "--db", filled, "--to", url, "--to-schema", "memory")
+        assert copied.code == 0
+        assert len(call("threads", "--db", url, "--json").json) == 2
+        back = call("copy", "--db", url, "--to", filled, "--json")
+        assert (back.code, back.json["new"]) == (0, 0)
+    finally:
+        postgres.drop_database(name)
 
 
 def test_a_copy_to_a_schema_goes_into_that_schema(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -17,7 +19,7 @@ from xml.etree import ElementTree
 import pytest
 from commandline import Call, environment, lines, process, thread
 
-from memalchemy import Checkpointer, Database
+from memalchemy import Checkpointer, Database, ThreadLog
 from memalchemy.migrate import TABLES, VERSION_TABLE
 from servers import Postgres
 
@@ -38,7 +40,8 @@ INFO = {
 def save(url: str, state: dict[str, Any], thread_id: str, *arguments: Any, **more: Any) -> None:
     async def work() -> None:
         async with Database(url) as db:
-            await Checkpointer(db).save(state, thread_id, *arguments, **more)
+            place = more.pop("namespace", ())
+            await Checkpointer(db, namespace=place).save(state, thread_id, *arguments, **more)
 
     asyncio.run(work())
 
@@ -65,7 +68,7 @@ def test_a_database_is_created_filled_inspected_and_removed(url: str, call: Call
     assert call(*db, "import", "-", stdin=lines(thread("a", 5, customer=7))).code == 0
     assert [row["thread_id"] for row in call(*db, "threads", "--json").json] == ["a"]
     assert [row["seq"] for row in call(*db, "history", "a", "--json").json] == [5, 4, 3, 2, 1]
-    assert len(call(*db, "show", "a", "--at", "000002", "--json").json["state"]["messages"]) == 2
+    assert len(call(*db, "show", "a", "--at", "000002", "--json").json) == 2
     assert list(call(*db, "diff", "a", "000004", "000005", "--json").json["added"]) == [
         "/messages/4"
     ]
@@ -102,7 +105,7 @@ def test_history_is_newest_first_and_limited(filled: str, call: Call) -> None:
     found = call("history", "airline-1", "--db", filled, "--limit", "3", "--json").json
 
     assert [row["checkpoint_id"] for row in found] == ["000008", "000007", "000006"]
-    assert all(set(row) == INFO | {"branch"} for row in found)
+    assert all(set(row) == INFO | {"branch", "waiting"} for row in found)
 
 
 def test_history_marks_a_branch_and_nothing_else(filled: str, call: Call) -> None:
@@ -124,6 +127,27 @@ def test_the_table_of_history_names_the_parent_of_a_branch(filled: str, call: Ca
     assert "000007" not in lines[1]
 
 
+def test_history_says_which_checkpoint_waits_for_an_answer(filled: str, call: Call) -> None:
+    async def interrupt(checkpoint_id: str) -> None:
+        async with Database(filled) as db:
+            await Checkpointer(db).put_writes(
+                [("__interrupt__", [{"value": "sure?"}])], "t", checkpoint_id, "task"
+            )
+
+    def waiting() -> list[str]:
+        found = call("history", "t", "--json", "--db", filled).json
+        return [one["checkpoint_id"] for one in found if one["waiting"]]
+
+    for id_ in ("a", "b"):
+        save(filled, {}, "t", id_)
+        asyncio.run(interrupt(id_))
+    assert waiting() == ["b"]
+    assert " waits " in call("history", "t", "--db", filled).out.splitlines()[0]
+    save(filled, {}, "t", "c")
+    assert waiting() == []
+    assert " waits " not in call("history", "t", "--db", filled).out
+
+
 def test_history_does_not_mark_the_gap_that_pruning_leaves_as_a_branch(
     filled: str, call: Call
 ) -> None:
@@ -137,8 +161,8 @@ def test_history_does_not_mark_the_gap_that_pruning_leaves_as_a_branch(
     ]
 
 
-def test_show_prints_the_state_itself(filled: str, call: Call) -> None:
-    state = call("show", "retail-1", "--db", filled).json
+def test_show_prints_the_state_itself_where_it_is_wanted(filled: str, call: Call) -> None:
+    state = call("show", "retail-1", "--raw", "--db", filled).json
 
     assert [message["role"] for message in state["messages"]] == [
         "system",
@@ -198,7 +222,22 @@ def test_diff_separates_added_removed_and_changed(filled: str, call: Call) -> No
         "added": {"/new": 4},
         "removed": {"/gone": 2},
         "changed": {"/other": {"a": 3, "b": 5}},
+        "hidden": 0,
     }
+
+
+def test_diff_leaves_langgraphs_bookkeeping_out_unless_it_is_asked_for(
+    filled: str, call: Call
+) -> None:
+    for n in (1, 2):
+        save(filled, {"~checkpoint": n, "n": n}, "t", str(n), namespace=("langgraph",))
+    db = ("--db", filled)
+
+    answer = call("diff", "t", *db)
+    assert "/~0checkpoint" not in answer.out
+    assert "1 difference in LangGraph's bookkeeping left out; --raw lists all" in answer.err
+    assert list(call("diff", "t", "--json", *db).json["changed"]) == ["/n"]
+    assert len(call("diff", "t", "--raw", "--json", *db).json["changed"]) == 2
 
 
 def test_stats_are_the_sums_over_threads(filled: str, call: Call) -> None:
@@ -211,13 +250,6 @@ def test_stats_are_the_sums_over_threads(filled: str, call: Call) -> None:
     for key in ("checkpoints", "full_checkpoints", "raw_bytes", "stored_bytes"):
         assert whole[key] == sum(one[key] for one in each)
     assert whole["file_bytes"] >= Path(filled.removeprefix("sqlite:///")).stat().st_size
-
-
-def test_search_finds_the_step_that_added_the_word(filled: str, call: Call) -> None:
-    (hit,) = call("search", "RETAIL 3", "--db", filled, "--limit", "1", "--json").json
-
-    assert set(hit) == INFO | {"score", "snippet"}
-    assert (hit["thread_id"], hit["checkpoint_id"]) == ("retail-1", "000004")
 
 
 def test_search_highlights_the_words(filled: str) -> None:
@@ -367,7 +399,9 @@ def test_stats_draw_threads_kinds_and_tables_as_svg(
     save(filled, {"a": 1}, "<script>&\x1b[31m$1$2 日本")
     target = tmp_path / "bytes.svg"
 
-    answer = call("stats", "--plot", str(target), "--largest", "3", "--json", "--db", filled)
+    answer = call(
+        *("stats", "--plot", str(target), "--largest", "3", "--tables", "--json", "--db", filled)
+    )
 
     assert answer.code == 0, answer.err
     texts = [
@@ -393,25 +427,51 @@ def test_the_sizes_of_threads_add_up_to_those_of_their_kinds(filled: str, call: 
     assert held == sum(kind["bytes"] for kind in found["kinds"])
 
 
+def test_each_kind_has_a_colour_of_its_own_and_the_legend_is_in_the_picture(
+    filled: str, call: Call, tmp_path: Path
+) -> None:
+    from memalchemy.cli.space_chart import COLOURS, PALETTE
+
+    assert len(set(PALETTE)) == len(PALETTE)
+    kinds = ("snapshot", "delta", "entry", "write", "search text", "item", "item text", "vector")
+    assert len({COLOURS[kind] for kind in kinds}) == len(kinds)
+    target = tmp_path / "bytes.svg"
+    call("stats", "--plot", str(target), "--tables", "--db", filled)
+
+    picture = ElementTree.parse(target).getroot()
+    width, height = (float(size) for size in picture.attrib["viewBox"].split()[2:])
+    words = {
+        text.text: (float(text.attrib["x"]), float(text.attrib["y"]))
+        for text in picture.iter("{http://www.w3.org/2000/svg}text")
+        if "x" in text.attrib
+    }
+    for kind in ("table", "index", "text index"):
+        x, y = words[kind]
+        assert 0 < x < width - 5 * len(kind)
+        assert 0 < y < height
+
+
 def test_the_suffix_of_the_file_decides_how_stats_are_drawn(
     filled: str, call: Call, tmp_path: Path
 ) -> None:
-    for name, begins in (("a.png", b"\x89PNG"), ("a.PDF", b"%PDF"), ("plain", b"<?xml")):
+    for name, begins in (("a.png", b"\x89PNG"), ("a.SVG", b"<?xml")):
         answer = call("stats", "--plot", str(tmp_path / name), "--db", filled)
         assert answer.code == 0, answer.err
         assert (tmp_path / name).read_bytes().startswith(begins)
         assert answer.err == f"drew the chart {tmp_path / name}\n"
 
-    refused = call("stats", "--plot", str(tmp_path / "a.docx"), "--db", filled)
-    assert refused.code == 2
-    assert ".png" in refused.err
-    assert not (tmp_path / "a.docx").exists()
+    for name in ("a.docx", "a.pdf", "plain"):
+        refused = call("stats", "--plot", str(tmp_path / name), "--db", filled)
+        assert refused.code == 2
+        assert "must end with .png or .svg" in refused.err
+        assert not (tmp_path / name).exists()
 
 
 def test_only_all_threads_are_drawn_and_only_where_a_file_can_be_written(
     filled: str, call: Call, tmp_path: Path
 ) -> None:
     assert call("stats", "airline-1", "--plot", "x.svg", "--db", filled).code == 2
+    assert call("stats", "airline-1", "--tables", "--db", filled).code == 2
     assert call("stats", "--plot", str(tmp_path / "no" / "x.svg"), "--db", filled).code == 2
 
 
@@ -432,16 +492,62 @@ def test_drawing_without_the_plotting_library_names_the_extra(filled: str, tmp_p
 
     assert ended.returncode == 3
     assert ended.stderr.startswith("error [MA-DRIVER-MISSING]: ")
-    assert 'pip install "memalchemy[plot]"' in ended.stderr
+    assert 'pip install "matplotlib>=3.10.7" (' in ended.stderr
     assert ended.stdout == ""
     assert not target.exists()
 
 
-def test_stats_show_tables_kinds_and_the_largest_threads(filled: str, call: Call) -> None:
+def test_stats_show_totals_first_and_tables_if_they_are_asked_for(filled: str, call: Call) -> None:
     shown = call("stats", "--db", filled).out
+    with_tables = call("stats", "--tables", "--db", filled).out
 
-    for word in ("airline-1", "snapshot", "search text", "deltas", "text index"):
-        assert word in shown
+    places = [
+        shown.index(word)
+        for word in ("file, all tenants", "last 7 days", "framework", "snapshot", "airline-1")
+    ]
+    assert places == sorted(places)
+    assert "deltas" not in shown
+    assert with_tables.startswith(shown)
+    for word in ("deltas", "text index"):
+        assert word in with_tables
+    assert "tables" not in call("stats", "--json", "--db", filled).json
+    assert call("stats", "--tables", "--json", "--db", filled).json["tables"]
+
+
+def test_stats_count_the_bytes_of_a_framework_that_keeps_entries_only(url: str, call: Call) -> None:
+    async def fill() -> None:
+        async with Database(url, migrate="upgrade") as db:
+            await ThreadLog(db, namespace=("openai", "a")).append("s", ["x" * 50, "y"])
+            await ThreadLog(db, namespace=("openai", "b")).append("s", ["z"])
+            await Checkpointer(db, namespace=("langgraph",)).save({"a": 1}, "t")
+
+    asyncio.run(fill())
+    found = call("stats", "--json", "--db", url).json
+
+    openai, langgraph = sorted(found["frameworks"], key=lambda one: -one["entries"])
+    assert (openai["name"], openai["threads"], openai["entries"]) == ("openai", 2, 3)
+    assert (langgraph["name"], langgraph["checkpoints"]) == ("langgraph", 1)
+    kinds = {kind["name"]: kind["bytes"] for kind in found["kinds"]}
+    assert openai["stored_bytes"] == kinds["entry"] > 0
+    assert langgraph["stored_bytes"] == found["stored_bytes"] == kinds["snapshot"]
+    assert found["entries"] == 3
+    assert {one["bytes"] for one in found["growth"]} == {kinds["entry"] + kinds["snapshot"]}
+    assert found["total_bytes"] > found["content_bytes"] == sum(kinds.values())
+    assert "openai" in call("stats", "--db", url).out
+
+
+def test_stats_name_the_commands_that_give_space_back(filled: str, call: Call) -> None:
+    assert call("stats", "--db", filled).err == ""
+    big = json.dumps({"pad": [hashlib.sha256(b"%d" % n).hexdigest() for n in range(10_000)]})
+    call("store", "put", "a", "big", "-", "--db", filled, stdin=big)
+    call("store", "rm", "a", "big", "--db", filled)
+    assert call("store", "put", "a", "k", "1", "--ttl", "0.05s", "--db", filled).code == 0
+    time.sleep(0.06)
+
+    told = call("stats", "--db", filled).err
+
+    assert "of the file are empty: `memalchemy vacuum`" in told
+    assert "1 item expired: `memalchemy store sweep`" in told
 
 
 def test_stats_show_a_bar_beside_each_size(filled: str, call: Call) -> None:

@@ -53,8 +53,8 @@ def test_log_ls_names_every_log_with_entries(call: Call, talked: str) -> None:
     assert [log["thread_id"] for log in of_one] == ["job"]
 
 
-def test_log_tail_prints_who_said_what(call: Call, talked: str) -> None:
-    answer = call("--db", talked, "log", "tail", "support-42", "--namespace", "conversation")
+def test_show_of_a_log_prints_who_said_what(call: Call, talked: str) -> None:
+    answer = call("--db", talked, "show", "support-42", "--namespace", "conversation")
 
     assert answer.code == 0
     assert "Where is my gift card?" in answer.out
@@ -62,7 +62,7 @@ def test_log_tail_prints_who_said_what(call: Call, talked: str) -> None:
     assert answer.out.index("gift card") < answer.out.index("Monday")
 
 
-def test_log_tail_reads_the_messages_inside_the_lines_of_a_transcript(
+def test_show_of_a_log_reads_the_messages_inside_the_lines_of_a_transcript(
     call: Call, file_url: str
 ) -> None:
     lines = [
@@ -77,7 +77,7 @@ def test_log_tail_reads_the_messages_inside_the_lines_of_a_transcript(
             await ThreadLog(db).append("session", lines)
 
     asyncio.run(fill())
-    rows = call("--db", file_url, "log", "tail", "session").out.splitlines()
+    rows = call("--db", file_url, "show", "session", "--fmt", "simple").out.splitlines()
 
     shown = [" ".join(row.split()[3:]) for row in rows if row.split()[0] in {"1", "2", "3", "4"}]
     assert shown[:2] == ["user Mend the gate", "assistant Mended."]
@@ -85,7 +85,7 @@ def test_log_tail_reads_the_messages_inside_the_lines_of_a_transcript(
     assert shown[3] == "system Compacted"
 
 
-def test_log_tail_reads_the_events_of_adk(call: Call, file_url: str) -> None:
+def test_show_of_a_log_reads_the_events_of_adk(call: Call, file_url: str) -> None:
     of_run: dict[str, Any] = {"invocation_id": "e-1", "actions": {"state_delta": {}}}
     called = {"function_call": {"name": "weather", "args": {"city": "Oslo"}}}
     answered = {"function_response": {"name": "weather", "response": {"sky": "clear"}}}
@@ -102,19 +102,19 @@ def test_log_tail_reads_the_events_of_adk(call: Call, file_url: str) -> None:
             await ThreadLog(db).append("session", events)
 
     asyncio.run(fill())
-    rows = call("--db", file_url, "log", "tail", "session").out.splitlines()
+    rows = call("--db", file_url, "show", "session", "--fmt", "simple").out.splitlines()
 
     shown = [" ".join(row.split()[3:]) for row in rows if row.split()[0] in set("12345")]
     assert shown[0] == "user Oslo?"
     assert shown[1].startswith("assistant")
     assert "weather" in shown[1]
     assert shown[2].startswith("tool")
-    assert "function_response" in shown[2]
+    assert 'result of weather: { "sky": "clear" }' in shown[2]
     assert shown[3] == "assistant Clear."
     assert shown[4].startswith("assistant")
 
 
-def test_log_tail_tells_roles_and_words_of_messages_that_consist_of_parts(
+def test_show_of_a_log_tells_roles_and_words_of_messages_that_consist_of_parts(
     call: Call, file_url: str
 ) -> None:
     asked = {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "Where is it?"}]}
@@ -125,7 +125,7 @@ def test_log_tail_tells_roles_and_words_of_messages_that_consist_of_parts(
             await ThreadLog(db, namespace=("pydantic_ai",)).append("talk", [asked, told])
 
     asyncio.run(fill())
-    lines = call("--db", file_url, "log", "tail", "talk").out.splitlines()
+    lines = call("--db", file_url, "show", "talk", "--fmt", "simple").out.splitlines()
 
     (first,) = [line for line in lines if "Where is it?" in line]
     (second,) = [line for line in lines if "Under the bed." in line]
@@ -134,71 +134,40 @@ def test_log_tail_tells_roles_and_words_of_messages_that_consist_of_parts(
     assert "part_kind" not in first + second
 
 
-def test_log_tail_prints_what_messages_of_frameworks_say(call: Call, talked: str) -> None:
-    answer = call("--db", talked, "log", "tail", "ada")
+def test_show_of_a_log_prints_what_messages_of_frameworks_say(call: Call, talked: str) -> None:
+    answer = call("--db", talked, "show", "ada", "--fmt", "simple")
 
     lines = [line.split(maxsplit=3)[3].split(maxsplit=1) for line in answer.out.splitlines()[2:4]]
     assert [[role, text.strip()] for role, text in lines] == [
         ["user", "Said in a block."],
-        ["tool", "Told by a tool."],
+        ["tool", "result of a tool: Told by a tool."],
     ]
 
 
-def test_log_tail_pages_backwards_and_finds_the_only_log(call: Call, talked: str) -> None:
-    newest = call("--db", talked, "--json", "log", "tail", "job", "--limit", "1").json
+def test_show_of_a_log_pages_backwards_and_finds_the_only_log(call: Call, talked: str) -> None:
+    newest = call("--db", talked, "--json", "show", "job", "--raw", "--limit", "1").json
     before = str(newest[0]["position"])
-    earlier = call("--db", talked, "--json", "log", "tail", "job", "--before", before).json
+    earlier = call("--db", talked, "--json", "show", "job", "--raw", "--before", before).json
 
     assert [entry["value"] for entry in newest] == ["done"]
     assert [entry["value"] for entry in earlier] == ["AA=="]
 
 
-def test_log_tail_lists_the_logs_of_an_ambiguous_thread(call: Call, talked: str) -> None:
-    several = call("--db", talked, "log", "tail", "support-42")
-    none = call("--db", talked, "log", "tail", "nobody")
-    elsewhere = call("--db", talked, "log", "tail", "job", "--namespace", "conversation")
+def test_show_of_a_log_lists_the_logs_of_an_ambiguous_thread(call: Call, talked: str) -> None:
+    several = call("--db", talked, "show", "support-42")
+    none = call("--db", talked, "show", "nobody")
+    elsewhere = call("--db", talked, "show", "job", "--namespace", "conversation")
 
     assert several.code == 2
     assert "conversation, events" in several.err
     assert (none.code, elsewhere.code) == (1, 1)
 
 
-def test_log_search_finds_words_of_messages(call: Call, talked: str) -> None:
-    answer = call("--db", talked, "log", "search", "gift card")
-    hits = call("--db", talked, "--json", "log", "search", "sent", "--thread", "support-42").json
-
-    assert "support-42" in answer.out
-    assert [(hit["position"], hit["score"]) for hit in hits] == [(3, 1.0)]
-
-
-def test_log_search_looks_in_every_log_that_has_entries(call: Call, file_url: str) -> None:
-    async def fill() -> None:
-        async with Database(file_url) as db:
-            await ThreadLog(db).append("job-7", {"note": "the gift card was refused"})
-            await ThreadLog(db, namespace=("conversation",)).append("support-42", TALK)
-
-    asyncio.run(fill())
-    log = ("--db", file_url, "log", "search", "--json")
-    everywhere = call(*log, "gift card refused").json
-    one = call(*log, "gift", "--namespace", "log").json
-    of_one = call(*log, "gift", "--thread", "support-42").json
-    best = call(*log, "gift card refused", "--limit", "1").json
-
-    assert [(hit["thread_id"], hit["namespace"]) for hit in everywhere] == [
-        ("job-7", ["log"]),
-        ("support-42", ["conversation"]),
-    ]
-    assert [hit["thread_id"] for hit in one] == ["job-7"]
-    assert [hit["thread_id"] for hit in of_one] == ["support-42"]
-    assert [hit["thread_id"] for hit in best] == ["job-7"]
-    assert "conversation" in call("--db", file_url, "log", "search", "gift").out
-
-
 def test_a_thread_with_entries_only_is_not_reported_missing(call: Call, talked: str) -> None:
-    for command in ("history", "show", "stats"):
+    for command in ("history", "stats"):
         answer = call("--db", talked, command, "job")
 
         assert answer.code == 1
         assert "error [MA-NOT-FOUND]: thread 'job' has entries" in answer.err
-        assert "log tail" in answer.err
+        assert "memalchemy show" in answer.err
         assert "there is no thread" in call("--db", talked, command, "nobody").err

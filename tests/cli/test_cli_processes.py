@@ -137,7 +137,7 @@ def test_a_killed_import_resumes_where_it_stopped(
     assert answer.code == 0
     assert answer.json["threads"]["resumed"] >= 1
     assert answer.json["checkpoints"] == 404 - before
-    assert call("show", "long", "--db", file_url).json == {"messages": LONG["messages"]}
+    assert call("show", "long", "--raw", "--db", file_url).json == {"messages": LONG["messages"]}
 
 
 def test_an_interrupted_command_ends_with_130_and_no_traceback(

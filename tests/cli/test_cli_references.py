@@ -160,6 +160,18 @@ def test_diff_says_which_checkpoints_it_compares(agent: str, call: Call) -> None
     assert call("diff", "agent", "--db", agent).err == "from ab-3 to b-4\n"
 
 
+def test_diff_compares_with_the_parent_and_says_where_a_branch_is(agent: str, call: Call) -> None:
+    save(agent, "agent", ["branch"], parent_id="aa-2")
+
+    assert call("diff", "agent", "--db", agent).err == "from aa-2 to branch\n"
+    other = call("diff", "agent", "b-4", "branch", "--db", agent)
+    assert other.err == "from b-4 to branch, which does not continue it: a branch\n"
+    assert call("diff", "agent", "aa-1", "--db", agent).err == "from aa-1 to branch\n"
+
+    call("delete", "agent", "aa-2", "--db", agent)
+    assert call("diff", "agent", "--db", agent).err == "from b-4 to branch\n"
+
+
 def test_a_repeated_deletion_deletes_nothing_else(file_url: str, call: Call) -> None:
     save(file_url, "agent", ["step-1", "step-10"])
     save(file_url, "agent-2", ["1"])

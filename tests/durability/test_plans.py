@@ -130,7 +130,7 @@ def test_a_word_is_found_through_the_text_index(planner: Planner, one: bool, mod
     terms = planner.memalchemy.text.terms(query_terms("word1234"))
 
     statement = search_checkpoints(
-        planner.memalchemy, below=False, weighed=True, one=one, last_stored=False
+        planner.memalchemy, scope="namespace", weighed=True, one=one, last_stored=False
     )
 
     plan = planner.plan(statement, mode, terms=terms)
@@ -145,7 +145,7 @@ def test_a_word_of_any_namespace_is_found_through_the_text_index_however_often_o
 ) -> None:
     terms = planner.memalchemy.text.terms(query_terms("word1234"))
     statement = search_checkpoints(
-        planner.memalchemy, below=True, weighed=True, one=one, last_stored=False
+        planner.memalchemy, scope="below", weighed=True, one=one, last_stored=False
     )
 
     plan = planner.plan(statement, "auto", terms=terms, k_beyond="0")
@@ -155,12 +155,10 @@ def test_a_word_of_any_namespace_is_found_through_the_text_index_however_often_o
 
 
 @MODES
-@pytest.mark.parametrize("below", [True, False])
-def test_the_newest_steps_are_read_through_indexes(
-    planner: Planner, below: bool, mode: str
-) -> None:
+@pytest.mark.parametrize("scope", ["below", "namespace"])
+def test_the_newest_steps_are_read_through_indexes(planner: Planner, scope: str, mode: str) -> None:
     statement = search_checkpoints(
-        planner.memalchemy, below=below, weighed=True, one=True, last_stored=True
+        planner.memalchemy, scope=scope, weighed=True, one=True, last_stored=True
     )
 
     plan = planner.plan(statement, mode, terms=["'said'"], k_beyond="0", p_offset=0)

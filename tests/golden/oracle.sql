@@ -1109,6 +1109,43 @@ SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.namespace = :namespace_1
 
+-- inspection._statements.changed_items(below=False)
+SELECT store_items.namespace, store_items.key, store_items.updated_at
+FROM store_items
+WHERE store_items.updated_at >= :p_after
+AND store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
+ORDER BY store_items.updated_at DESC
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.changed_items(below=True)
+SELECT some_items.namespace, some_items.key, some_items.updated_at
+FROM (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = :k_tenant
+  AND store_items.namespace >= :k_namespace
+  AND store_items.namespace < :k_beyond
+  AND NOT (store_items.namespace >= :k_internal
+    AND store_items.namespace < :k_internal_end)
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > :p_now)
+  AND store_items.namespace NOT LIKE :p_internal_0
+  AND store_items.namespace NOT LIKE :p_internal_1
+  AND store_items.namespace NOT LIKE :p_internal_2
+  AND store_items.namespace NOT LIKE :p_internal_3
+  FETCH FIRST :p_most ROWS ONLY) some_items
+WHERE some_items.updated_at >= :p_after
+ORDER BY some_items.updated_at DESC
+FETCH FIRST :p_limit ROWS ONLY
+
 -- inspection._statements.changed_logs()
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.updated_at, threads.version,
   threads.next_seq
@@ -1183,6 +1220,10 @@ FROM (
   AND store_items.namespace = :k_namespace
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > :p_now)
+  AND store_items.namespace NOT LIKE :p_internal_0
+  AND store_items.namespace NOT LIKE :p_internal_1
+  AND store_items.namespace NOT LIKE :p_internal_2
+  AND store_items.namespace NOT LIKE :p_internal_3
   FETCH FIRST :p_limit ROWS ONLY) some_items
 
 -- inspection._statements.count_some_items(below=True)
@@ -1197,6 +1238,10 @@ FROM (
     AND store_items.namespace < :k_internal_end)
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > :p_now)
+  AND store_items.namespace NOT LIKE :p_internal_0
+  AND store_items.namespace NOT LIKE :p_internal_1
+  AND store_items.namespace NOT LIKE :p_internal_2
+  AND store_items.namespace NOT LIKE :p_internal_3
   FETCH FIRST :p_limit ROWS ONLY) some_items
 
 -- inspection._statements.find_checkpoints()
@@ -1224,6 +1269,10 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1247,6 +1296,10 @@ AND (store_items.updated_at < :p_after_updated_at
   AND (store_items.namespace < :p_after_namespace
     OR store_items.namespace = :p_after_namespace
     AND store_items.key < :p_after_key))
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1268,6 +1321,10 @@ AND NOT (store_items.namespace >= :k_internal
   AND store_items.namespace < :k_internal_end)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1294,6 +1351,10 @@ AND (store_items.updated_at < :p_after_updated_at
   AND (store_items.namespace < :p_after_namespace
     OR store_items.namespace = :p_after_namespace
     AND store_items.key < :p_after_key))
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1312,6 +1373,10 @@ WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1333,6 +1398,10 @@ AND (store_items.expires_at IS NULL
 AND (store_items.namespace > :p_after_namespace
   OR store_items.namespace = :p_after_namespace
   AND store_items.key > :p_after_key)
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1354,6 +1423,10 @@ AND NOT (store_items.namespace >= :k_internal
   AND store_items.namespace < :k_internal_end)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1378,6 +1451,10 @@ AND (store_items.expires_at IS NULL
 AND (store_items.namespace > :p_after_namespace
   OR store_items.namespace = :p_after_namespace
   AND store_items.key > :p_after_key)
+AND store_items.namespace NOT LIKE :p_internal_0
+AND store_items.namespace NOT LIKE :p_internal_1
+AND store_items.namespace NOT LIKE :p_internal_2
+AND store_items.namespace NOT LIKE :p_internal_3
 ORDER BY store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1659,6 +1736,9 @@ SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- inspection._statements.match_ids(scope=below)
@@ -1668,6 +1748,9 @@ WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) >= :k_namespace
 AND coalesce(threads.namespace, threads.namespace) < :k_beyond
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.thread_id
 FETCH FIRST :p_limit ROWS ONLY
 
 -- inspection._statements.match_ids(scope=namespace)
@@ -1675,6 +1758,26 @@ SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND coalesce(threads.namespace, threads.namespace) = :k_namespace
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+AND threads.thread_id >= :p_low
+AND threads.thread_id < :p_high
+ORDER BY threads.thread_id
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.match_ids_of_few(scope=below)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace >= :k_namespace
+AND threads.namespace < :k_beyond
+AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.match_ids_of_few(scope=namespace)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.namespace = :k_namespace
 AND lower(threads.thread_id) LIKE :p_like ESCAPE '\'
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -1692,6 +1795,40 @@ SELECT min(threads.namespace) AS place
 FROM threads
 WHERE threads.tenant = :k_tenant
 AND threads.namespace >= :p_low
+
+-- inspection._statements.read_activity(end=first)
+SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.stored_at, coalesce(deltas.occurred_at, checkpoints.occurred_at) AS occurred_at,
+  deltas.label, CASE
+WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.created_at
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq > :p_after
+AND (deltas.kind IN ('entry', 'write')
+  OR checkpoints.checkpoint_id IS NOT NULL)
+ORDER BY deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.read_activity(end=last)
+SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.stored_at, coalesce(deltas.occurred_at, checkpoints.occurred_at) AS occurred_at,
+  deltas.label, CASE
+WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.created_at
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq > :p_after
+AND (deltas.kind IN ('entry', 'write')
+  OR checkpoints.checkpoint_id IS NOT NULL)
+ORDER BY deltas.seq DESC
+FETCH FIRST :p_limit ROWS ONLY
 
 -- inspection._statements.read_heads()
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
@@ -1711,6 +1848,25 @@ AND (threads.head_id IS NOT NULL
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
 
+-- inspection._statements.read_positions(one=False)
+SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id = :k_thread_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+ORDER BY threads.updated_at DESC, threads.namespace
+FETCH FIRST :p_limit ROWS ONLY
+
+-- inspection._statements.read_positions(one=True)
+SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.log_id = :k_log_id
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+
 -- inspection._statements.read_small_writes()
 SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, CASE
 WHEN (length(deltas.payload) <= :p_most) THEN deltas.payload END AS payload
@@ -1725,6 +1881,15 @@ AND deltas.label = listed.label
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
+
+-- inspection._statements.skip_ids()
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = :k_tenant
+AND threads.thread_id >= :p_low
+ORDER BY threads.thread_id
+OFFSET :p_offset ROWS
+FETCH FIRST 1 ROWS ONLY
 
 -- inspection._statements.sum_logs(sampled=False)
 SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
@@ -5505,13 +5670,32 @@ SELECT count(*) AS checkpoints, coalesce(sum(CASE
     ELSE :param_2 END), :coalesce_1) AS whole, coalesce(sum(checkpoints.raw_size),
     :coalesce_2) AS raw_bytes, coalesce(sum(checkpoints.stored_size), :coalesce_3) AS stored_bytes
 FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
+JOIN deltas ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = :k_tenant
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > :p_now)
+
+-- maintenance.space.measure_growth()
+SELECT coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= :p_since_1) THEN :param_1
+    ELSE :param_2 END), :coalesce_1) AS rows_1, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= :p_since_1) THEN length(deltas.payload)
+    ELSE :param_3 END), :coalesce_2) AS bytes_1, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= :p_since_7) THEN :param_4
+    ELSE :param_5 END), :coalesce_3) AS rows_7, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= :p_since_7) THEN length(deltas.payload)
+    ELSE :param_6 END), :coalesce_4) AS bytes_7, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= :p_since_30) THEN :param_7
+    ELSE :param_8 END), :coalesce_5) AS rows_30, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= :p_since_30) THEN length(deltas.payload)
+    ELSE :param_9 END), :coalesce_6) AS bytes_30
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.tenant = :k_tenant
 
 -- maintenance.space.measure_items()
 SELECT count(*) AS entries, coalesce(sum(CASE
@@ -5548,6 +5732,24 @@ FROM (
 JOIN threads ON threads.log_id = held.log_id
 ORDER BY held.held DESC, threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
+
+-- maintenance.space.measure_namespaces()
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN :param_1
+    ELSE :param_2 END), :coalesce_1) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
+        length(deltas.payload))), :coalesce_2) AS raw_size,
+  coalesce(sum(coalesce(checkpoints.stored_size, length(deltas.payload))),
+    :coalesce_3) AS stored_size
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = :k_tenant
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > :p_now)
+GROUP BY threads.namespace
 
 -- maintenance.space.measure_vectors()
 SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), :coalesce_1) AS numbers
@@ -6158,7 +6360,7 @@ WHERE (deltas.log_id, deltas.seq) IN (
           seq VARCHAR2(4000) PATH '$[1]')) each_) listed)
 AND deltas.kind IN ('entry')
 
--- search.text.search_checkpoints(below=False, weighed=False, one=False, last_stored=False)
+-- search.text.search_checkpoints(scope=namespace, weighed=False, one=False, last_stored=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -6222,7 +6424,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=False, one=True, last_stored=False)
+-- search.text.search_checkpoints(scope=namespace, weighed=False, one=True, last_stored=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -6254,7 +6456,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=True, one=False, last_stored=False)
+-- search.text.search_checkpoints(scope=namespace, weighed=True, one=False, last_stored=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -6335,7 +6537,7 @@ JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=True, one=True, last_stored=False)
+-- search.text.search_checkpoints(scope=namespace, weighed=True, one=True, last_stored=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -6385,7 +6587,7 @@ JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=False, one=False, last_stored=False)
+-- search.text.search_checkpoints(scope=below, weighed=False, one=False, last_stored=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -6450,7 +6652,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=False, one=True, last_stored=False)
+-- search.text.search_checkpoints(scope=below, weighed=False, one=True, last_stored=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -6483,7 +6685,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=True, one=False, last_stored=False)
+-- search.text.search_checkpoints(scope=below, weighed=True, one=False, last_stored=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -6565,7 +6767,7 @@ JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=True, one=True, last_stored=False)
+-- search.text.search_checkpoints(scope=below, weighed=True, one=True, last_stored=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -6589,6 +6791,472 @@ best AS (
   WHERE threads.deleted_at IS NULL
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few."number" <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=False, one=False, last_stored=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.thread_id = :k_thread_id
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.thread_id = :k_thread_id
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=True, one=False, last_stored=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.thread_id = :k_thread_id
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few."number" <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace = :k_namespace),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.thread_id = :k_thread_id
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few."number" <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=False, one=False, last_stored=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.thread_id = :k_thread_id
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.thread_id = :k_thread_id
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=True, one=False, last_stored=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.thread_id = :k_thread_id
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few."number" <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND threads.thread_id = :k_thread_id
   ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
     threads.namespace DESC, checkpoints.seq DESC
   OFFSET :p_offset ROWS
@@ -6797,6 +7465,227 @@ WITH hits AS (
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE threads.tenant = :k_tenant
   AND threads.namespace = :k_namespace),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few."number" <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=False, one=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=False, one=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=True, one=False)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq),
+best AS (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few."number" <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=True, one=True)
+WITH hits AS (
+  SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN deltas ON contains(deltas.search_text, terms.term) > :contains_1
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE threads.tenant = :k_tenant
+  AND threads.namespace >= :k_namespace
+  AND threads.namespace < :k_beyond),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits),
@@ -7054,7 +7943,7 @@ AND deltas.seq = best.seq
 JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=below, weighed=False, one=False)
+-- search.text.search_entries(scope=thread, weighed=False, one=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -7109,6 +7998,7 @@ best AS (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
   AND deltas.kind IN ('entry')
+  AND threads.thread_id = :k_thread_id
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
@@ -7118,7 +8008,7 @@ SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS 
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=below, weighed=False, one=True)
+-- search.text.search_entries(scope=thread, weighed=False, one=True)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -7143,6 +8033,7 @@ best AS (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
   AND deltas.kind IN ('entry')
+  AND threads.thread_id = :k_thread_id
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY)
@@ -7151,7 +8042,7 @@ SELECT best.log_id, best.seq, best.thread_id, best.namespace,
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=below, weighed=True, one=False)
+-- search.text.search_entries(scope=thread, weighed=True, one=False)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -7206,6 +8097,7 @@ best AS (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
   AND deltas.kind IN ('entry')
+  AND threads.thread_id = :k_thread_id
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY),
@@ -7228,7 +8120,7 @@ AND deltas.seq = best.seq
 JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=below, weighed=True, one=True)
+-- search.text.search_entries(scope=thread, weighed=True, one=True)
 WITH hits AS (
   SELECT terms.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
@@ -7253,6 +8145,7 @@ best AS (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > :p_now)
   AND deltas.kind IN ('entry')
+  AND threads.thread_id = :k_thread_id
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   OFFSET :p_offset ROWS
   FETCH FIRST :p_limit ROWS ONLY),

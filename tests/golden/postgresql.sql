@@ -1264,6 +1264,43 @@ SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.namespace = $1::VARCHAR
 
+-- inspection._statements.changed_items(below=False)
+SELECT store_items.namespace, store_items.key, store_items.updated_at
+FROM store_items
+WHERE store_items.updated_at >= $1::TIMESTAMP WITH TIME ZONE
+AND store_items.tenant = $2::VARCHAR
+AND store_items.namespace = $3::VARCHAR
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace NOT LIKE $5::VARCHAR
+AND store_items.namespace NOT LIKE $6::VARCHAR
+AND store_items.namespace NOT LIKE $7::VARCHAR
+AND store_items.namespace NOT LIKE $8::VARCHAR
+ORDER BY store_items.updated_at DESC
+LIMIT $9
+
+-- inspection._statements.changed_items(below=True)
+SELECT some_items.namespace, some_items.key, some_items.updated_at
+FROM (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = $1::VARCHAR
+  AND store_items.namespace >= $2::VARCHAR
+  AND store_items.namespace < $3::VARCHAR
+  AND NOT (store_items.namespace >= $4::VARCHAR
+    AND store_items.namespace < $5::VARCHAR)
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND store_items.namespace NOT LIKE $7::VARCHAR
+  AND store_items.namespace NOT LIKE $8::VARCHAR
+  AND store_items.namespace NOT LIKE $9::VARCHAR
+  AND store_items.namespace NOT LIKE $10::VARCHAR
+  LIMIT $11) AS some_items
+WHERE some_items.updated_at >= $12::TIMESTAMP WITH TIME ZONE
+ORDER BY some_items.updated_at DESC
+LIMIT $13
+
 -- inspection._statements.changed_logs()
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.updated_at, threads.version,
   threads.next_seq
@@ -1338,7 +1375,11 @@ FROM (
   AND store_items.namespace = $2::VARCHAR
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > $3::TIMESTAMP WITH TIME ZONE)
-  LIMIT $4) AS some_items
+  AND store_items.namespace NOT LIKE $4::VARCHAR
+  AND store_items.namespace NOT LIKE $5::VARCHAR
+  AND store_items.namespace NOT LIKE $6::VARCHAR
+  AND store_items.namespace NOT LIKE $7::VARCHAR
+  LIMIT $8) AS some_items
 
 -- inspection._statements.count_some_items(below=True)
 SELECT count(*) AS items
@@ -1352,7 +1393,11 @@ FROM (
     AND store_items.namespace < $5::VARCHAR)
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > $6::TIMESTAMP WITH TIME ZONE)
-  LIMIT $7) AS some_items
+  AND store_items.namespace NOT LIKE $7::VARCHAR
+  AND store_items.namespace NOT LIKE $8::VARCHAR
+  AND store_items.namespace NOT LIKE $9::VARCHAR
+  AND store_items.namespace NOT LIKE $10::VARCHAR
+  LIMIT $11) AS some_items
 
 -- inspection._statements.find_checkpoints()
 SELECT checkpoints.checkpoint_id, checkpoints.seq
@@ -1379,8 +1424,12 @@ WHERE store_items.tenant = $2::VARCHAR
 AND store_items.namespace = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace NOT LIKE $5::VARCHAR
+AND store_items.namespace NOT LIKE $6::VARCHAR
+AND store_items.namespace NOT LIKE $7::VARCHAR
+AND store_items.namespace NOT LIKE $8::VARCHAR
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
-LIMIT $5
+LIMIT $9
 
 -- inspection._statements.list_item_rows(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -1402,8 +1451,12 @@ AND (store_items.updated_at < $5::TIMESTAMP WITH TIME ZONE
   AND (store_items.namespace < $6::VARCHAR
     OR store_items.namespace = $6::VARCHAR
     AND store_items.key < $7::VARCHAR))
+AND store_items.namespace NOT LIKE $8::VARCHAR
+AND store_items.namespace NOT LIKE $9::VARCHAR
+AND store_items.namespace NOT LIKE $10::VARCHAR
+AND store_items.namespace NOT LIKE $11::VARCHAR
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
-LIMIT $8
+LIMIT $12
 
 -- inspection._statements.list_item_rows(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -1423,8 +1476,12 @@ AND NOT (store_items.namespace >= $5::VARCHAR
   AND store_items.namespace < $6::VARCHAR)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace NOT LIKE $8::VARCHAR
+AND store_items.namespace NOT LIKE $9::VARCHAR
+AND store_items.namespace NOT LIKE $10::VARCHAR
+AND store_items.namespace NOT LIKE $11::VARCHAR
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
-LIMIT $8
+LIMIT $12
 
 -- inspection._statements.list_item_rows(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -1449,8 +1506,12 @@ AND (store_items.updated_at < $8::TIMESTAMP WITH TIME ZONE
   AND (store_items.namespace < $9::VARCHAR
     OR store_items.namespace = $9::VARCHAR
     AND store_items.key < $10::VARCHAR))
+AND store_items.namespace NOT LIKE $11::VARCHAR
+AND store_items.namespace NOT LIKE $12::VARCHAR
+AND store_items.namespace NOT LIKE $13::VARCHAR
+AND store_items.namespace NOT LIKE $14::VARCHAR
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items.key DESC
-LIMIT $11
+LIMIT $15
 
 -- inspection._statements.list_item_rows(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -1467,8 +1528,12 @@ WHERE store_items.tenant = $2::VARCHAR
 AND store_items.namespace = $3::VARCHAR
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace NOT LIKE $5::VARCHAR
+AND store_items.namespace NOT LIKE $6::VARCHAR
+AND store_items.namespace NOT LIKE $7::VARCHAR
+AND store_items.namespace NOT LIKE $8::VARCHAR
 ORDER BY store_items.namespace, store_items.key
-LIMIT $5
+LIMIT $9
 
 -- inspection._statements.list_item_rows(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -1488,8 +1553,12 @@ AND (store_items.expires_at IS NULL
 AND (store_items.namespace > $5::VARCHAR
   OR store_items.namespace = $5::VARCHAR
   AND store_items.key > $6::VARCHAR)
+AND store_items.namespace NOT LIKE $7::VARCHAR
+AND store_items.namespace NOT LIKE $8::VARCHAR
+AND store_items.namespace NOT LIKE $9::VARCHAR
+AND store_items.namespace NOT LIKE $10::VARCHAR
 ORDER BY store_items.namespace, store_items.key
-LIMIT $7
+LIMIT $11
 
 -- inspection._statements.list_item_rows(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -1509,8 +1578,12 @@ AND NOT (store_items.namespace >= $5::VARCHAR
   AND store_items.namespace < $6::VARCHAR)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+AND store_items.namespace NOT LIKE $8::VARCHAR
+AND store_items.namespace NOT LIKE $9::VARCHAR
+AND store_items.namespace NOT LIKE $10::VARCHAR
+AND store_items.namespace NOT LIKE $11::VARCHAR
 ORDER BY store_items.namespace, store_items.key
-LIMIT $8
+LIMIT $12
 
 -- inspection._statements.list_item_rows(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
@@ -1533,8 +1606,12 @@ AND (store_items.expires_at IS NULL
 AND (store_items.namespace > $8::VARCHAR
   OR store_items.namespace = $8::VARCHAR
   AND store_items.key > $9::VARCHAR)
+AND store_items.namespace NOT LIKE $10::VARCHAR
+AND store_items.namespace NOT LIKE $11::VARCHAR
+AND store_items.namespace NOT LIKE $12::VARCHAR
+AND store_items.namespace NOT LIKE $13::VARCHAR
 ORDER BY store_items.namespace, store_items.key
-LIMIT $10
+LIMIT $14
 
 -- inspection._statements.list_recent(scope=tenant, like=False, after=False)
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
@@ -1796,7 +1873,10 @@ SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND lower(threads.thread_id) LIKE $2::VARCHAR ESCAPE '\'
-LIMIT $3
+AND threads.thread_id >= $3::VARCHAR
+AND threads.thread_id < $4::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $5
 
 -- inspection._statements.match_ids(scope=below)
 SELECT threads.thread_id, threads.namespace
@@ -1805,13 +1885,36 @@ WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) >= $2::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) < $3::VARCHAR
 AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
-LIMIT $5
+AND threads.thread_id >= $5::VARCHAR
+AND threads.thread_id < $6::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $7
 
 -- inspection._statements.match_ids(scope=namespace)
 SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND coalesce(threads.namespace, threads.namespace) = $2::VARCHAR
+AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
+AND threads.thread_id >= $4::VARCHAR
+AND threads.thread_id < $5::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $6
+
+-- inspection._statements.match_ids_of_few(scope=below)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace >= $2::VARCHAR
+AND threads.namespace < $3::VARCHAR
+AND lower(threads.thread_id) LIKE $4::VARCHAR ESCAPE '\'
+LIMIT $5
+
+-- inspection._statements.match_ids_of_few(scope=namespace)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.namespace = $2::VARCHAR
 AND lower(threads.thread_id) LIKE $3::VARCHAR ESCAPE '\'
 LIMIT $4
 
@@ -1830,6 +1933,40 @@ FROM threads
 WHERE threads.tenant = $1::VARCHAR
 AND threads.namespace >= $2::VARCHAR
 
+-- inspection._statements.read_activity(end=first)
+SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.stored_at, coalesce(deltas.occurred_at, checkpoints.occurred_at) AS occurred_at,
+  deltas.label, CASE
+WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.created_at
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+AND (deltas.kind IN ('entry', 'write')
+  OR checkpoints.checkpoint_id IS NOT NULL)
+ORDER BY deltas.seq
+LIMIT $3
+
+-- inspection._statements.read_activity(end=last)
+SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.stored_at, coalesce(deltas.occurred_at, checkpoints.occurred_at) AS occurred_at,
+  deltas.label, CASE
+WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.created_at
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+AND (deltas.kind IN ('entry', 'write')
+  OR checkpoints.checkpoint_id IS NOT NULL)
+ORDER BY deltas.seq DESC
+LIMIT $3
+
 -- inspection._statements.read_heads()
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.head_id, threads.created_at,
   threads.updated_at, threads.forked_from, threads.meta
@@ -1847,6 +1984,25 @@ AND (threads.head_id IS NOT NULL
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
 
+-- inspection._statements.read_positions(one=False)
+SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id = $2::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+ORDER BY threads.updated_at DESC, threads.namespace
+LIMIT $4
+
+-- inspection._statements.read_positions(one=True)
+SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.log_id = $1::UUID
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+
 -- inspection._statements.read_small_writes()
 SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, CASE
 WHEN (octet_length(deltas.payload) <= $1::INTEGER) THEN deltas.payload END AS payload
@@ -1860,6 +2016,15 @@ AND deltas.label = listed.label
 WHERE deltas.log_id = $3::UUID
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
+
+-- inspection._statements.skip_ids()
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = $1::VARCHAR
+AND threads.thread_id >= $2::VARCHAR
+ORDER BY threads.thread_id
+LIMIT $3::INTEGER
+OFFSET $4::INTEGER
 
 -- inspection._statements.sum_logs(sampled=False)
 SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
@@ -8054,13 +8219,38 @@ SELECT count(*) AS checkpoints, coalesce(sum(CASE
     ELSE $2::INTEGER END), $3::INTEGER) AS whole, coalesce(sum(checkpoints.raw_size),
     $4::INTEGER) AS raw_bytes, coalesce(sum(checkpoints.stored_size), $5::INTEGER) AS stored_bytes
 FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
+JOIN deltas ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = $6::VARCHAR
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+
+-- maintenance.space.measure_growth()
+SELECT coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $1::TIMESTAMP WITH TIME ZONE) THEN $2::INTEGER
+    ELSE $3::INTEGER END), $4::INTEGER) AS rows_1, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $1::TIMESTAMP WITH TIME ZONE) THEN octet_length(deltas.payload)
+    ELSE $5::INTEGER END), $6::INTEGER) AS bytes_1, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $7::TIMESTAMP WITH TIME ZONE) THEN $8::INTEGER
+    ELSE $9::INTEGER END), $10::INTEGER) AS rows_7, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $7::TIMESTAMP WITH TIME ZONE) THEN octet_length(deltas.payload)
+    ELSE $11::INTEGER END), $12::INTEGER) AS bytes_7, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $13::TIMESTAMP WITH TIME ZONE) THEN $14::INTEGER
+    ELSE $15::INTEGER END), $16::INTEGER) AS rows_30, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at,
+          checkpoints.created_at) >= $13::TIMESTAMP WITH TIME ZONE) THEN octet_length(deltas.payload)
+    ELSE $17::INTEGER END), $18::INTEGER) AS bytes_30
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.tenant = $19::VARCHAR
 
 -- maintenance.space.measure_items()
 SELECT count(*) AS entries, coalesce(sum(CASE
@@ -8098,6 +8288,24 @@ FROM (
 JOIN threads ON threads.log_id = held.log_id
 ORDER BY held.held DESC, threads.thread_id, threads.namespace
 LIMIT $3
+
+-- maintenance.space.measure_namespaces()
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN $1::INTEGER
+    ELSE $2::INTEGER END), $3::INTEGER) AS entries, coalesce(sum(coalesce(checkpoints.raw_size,
+        octet_length(deltas.payload))), $4::INTEGER) AS raw_size,
+  coalesce(sum(coalesce(checkpoints.stored_size, octet_length(deltas.payload))),
+    $5::INTEGER) AS stored_size
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = $6::VARCHAR
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > $7::TIMESTAMP WITH TIME ZONE)
+GROUP BY threads.namespace
 
 -- maintenance.space.measure_vectors()
 SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), $1::INTEGER) AS numbers
@@ -9533,7 +9741,7 @@ WHERE (deltas.log_id, deltas.seq) IN (
     FROM json_array_elements(CAST($1::VARCHAR AS json)) AS each(value)) AS listed)
 AND deltas.kind IN ('entry')
 
--- search.text.search_checkpoints(below=False, weighed=False, one=False, last_stored=False)
+-- search.text.search_checkpoints(scope=namespace, weighed=False, one=False, last_stored=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
@@ -9596,7 +9804,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=False, one=True, last_stored=False)
+-- search.text.search_checkpoints(scope=namespace, weighed=False, one=True, last_stored=False)
 WITH hits AS (
   SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
@@ -9627,7 +9835,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=False, one=True, last_stored=True)
+-- search.text.search_checkpoints(scope=namespace, weighed=False, one=True, last_stored=True)
 WITH sample AS MATERIALIZED (
   SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
     active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
@@ -9833,7 +10041,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=True, one=False, last_stored=False)
+-- search.text.search_checkpoints(scope=namespace, weighed=True, one=False, last_stored=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
@@ -9912,7 +10120,7 @@ JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=True, one=True, last_stored=False)
+-- search.text.search_checkpoints(scope=namespace, weighed=True, one=True, last_stored=False)
 WITH hits AS (
   SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
@@ -9960,7 +10168,7 @@ JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=True, one=True, last_stored=True)
+-- search.text.search_checkpoints(scope=namespace, weighed=True, one=True, last_stored=True)
 WITH sample AS MATERIALIZED (
   SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
     active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
@@ -10182,7 +10390,7 @@ JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=False, one=False, last_stored=False)
+-- search.text.search_checkpoints(scope=below, weighed=False, one=False, last_stored=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
@@ -10246,7 +10454,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=False, one=True, last_stored=False)
+-- search.text.search_checkpoints(scope=below, weighed=False, one=True, last_stored=False)
 WITH hits AS (
   SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
@@ -10278,7 +10486,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=False, one=True, last_stored=True)
+-- search.text.search_checkpoints(scope=below, weighed=False, one=True, last_stored=True)
 WITH sample AS MATERIALIZED (
   SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
     active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
@@ -10479,7 +10687,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=True, one=False, last_stored=False)
+-- search.text.search_checkpoints(scope=below, weighed=True, one=False, last_stored=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
@@ -10559,7 +10767,7 @@ JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=True, one=True, last_stored=False)
+-- search.text.search_checkpoints(scope=below, weighed=True, one=True, last_stored=False)
 WITH hits AS (
   SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
@@ -10608,7 +10816,7 @@ JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=True, one=True, last_stored=True)
+-- search.text.search_checkpoints(scope=below, weighed=True, one=True, last_stored=True)
 WITH sample AS MATERIALIZED (
   SELECT active.log_id AS log_id, active.thread_id AS thread_id, active.namespace AS namespace,
     active.active_at AS active_at, last.seq AS seq, last.created_at AS created_at
@@ -10816,6 +11024,460 @@ WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.lo
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, 1 AS are_newest
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=False, one=False, last_stored=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $5::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=True, one=False, last_stored=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace = $4::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace = $3::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $4::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $5::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $6
+  OFFSET $7::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=False, one=False, last_stored=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $7::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $8
+  OFFSET $9::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=True, one=False, last_stored=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $7::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $8
+  OFFSET $9::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND threads.thread_id = $6::VARCHAR
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT $7
+  OFFSET $8::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -11018,6 +11680,221 @@ ranked AS (
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT $5
   OFFSET $6::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
+    1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=False, one=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=False, one=True)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=True, one=False)
+WITH hits AS (
+  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $3::VARCHAR
+  AND threads.tenant = $3::VARCHAR
+  AND threads.namespace >= $4::VARCHAR
+  AND threads.namespace < $5::VARCHAR),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $7
+  OFFSET $8::INTEGER), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
+      FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=True, one=True)
+WITH hits AS (
+  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE deltas.search_text IS NOT NULL
+  AND deltas.tenant = $2::VARCHAR
+  AND threads.tenant = $2::VARCHAR
+  AND threads.namespace >= $3::VARCHAR
+  AND threads.namespace < $4::VARCHAR),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT $6
+  OFFSET $7::INTEGER), few AS MATERIALIZED (
   SELECT count(*) AS number
   FROM best)
 SELECT best.log_id, best.seq, best.thread_id, best.namespace,
@@ -11251,7 +12128,7 @@ AND deltas.seq = best.seq
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=below, weighed=False, one=False)
+-- search.text.search_entries(scope=thread, weighed=False, one=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
@@ -11305,16 +12182,17 @@ ranked AS (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
   AND deltas.kind IN ('entry')
+  AND threads.thread_id = $7::VARCHAR
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT $7
-  OFFSET $8::INTEGER)
+  LIMIT $8
+  OFFSET $9::INTEGER)
 SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=below, weighed=False, one=True)
+-- search.text.search_entries(scope=thread, weighed=False, one=True)
 WITH hits AS (
   SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
@@ -11338,15 +12216,16 @@ ranked AS (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
   AND deltas.kind IN ('entry')
+  AND threads.thread_id = $6::VARCHAR
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT $6
-  OFFSET $7::INTEGER)
+  LIMIT $7
+  OFFSET $8::INTEGER)
 SELECT best.log_id, best.seq, best.thread_id, best.namespace,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=below, weighed=True, one=False)
+-- search.text.search_entries(scope=thread, weighed=True, one=False)
 WITH hits AS (
   SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
@@ -11400,9 +12279,10 @@ ranked AS (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $6::TIMESTAMP WITH TIME ZONE)
   AND deltas.kind IN ('entry')
+  AND threads.thread_id = $7::VARCHAR
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT $7
-  OFFSET $8::INTEGER), few AS MATERIALIZED (
+  LIMIT $8
+  OFFSET $9::INTEGER), few AS MATERIALIZED (
   SELECT count(*) AS number
   FROM best)
 SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / CAST(CAST((
@@ -11421,7 +12301,7 @@ AND deltas.seq = best.seq
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=below, weighed=True, one=True)
+-- search.text.search_entries(scope=thread, weighed=True, one=True)
 WITH hits AS (
   SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
@@ -11445,9 +12325,10 @@ ranked AS (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > $5::TIMESTAMP WITH TIME ZONE)
   AND deltas.kind IN ('entry')
+  AND threads.thread_id = $6::VARCHAR
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
-  LIMIT $6
-  OFFSET $7::INTEGER), few AS MATERIALIZED (
+  LIMIT $7
+  OFFSET $8::INTEGER), few AS MATERIALIZED (
   SELECT count(*) AS number
   FROM best)
 SELECT best.log_id, best.seq, best.thread_id, best.namespace,

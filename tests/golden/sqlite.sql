@@ -1562,6 +1562,46 @@ PRAGMA busy_timeout = 100
 -- database.sqlite_shrink.file_step(what=log)
 PRAGMA wal_checkpoint(TRUNCATE)
 
+-- inspection._statements.changed_items(below=False)
+SELECT store_items.namespace, store_items."key", store_items.updated_at
+FROM store_items
+WHERE store_items.updated_at >= ?
+AND store_items.tenant = ?
+AND store_items.namespace = ?
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+ORDER BY store_items.updated_at DESC
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.changed_items(below=True)
+SELECT some_items.namespace, some_items."key", some_items.updated_at
+FROM (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = ?
+  AND store_items.namespace >= ?
+  AND store_items.namespace < ?
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  AND (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  LIMIT ?
+  OFFSET ?) AS some_items
+WHERE some_items.updated_at >= ?
+ORDER BY some_items.updated_at DESC
+LIMIT ?
+OFFSET ?
+
 -- inspection._statements.changed_logs()
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.updated_at, threads.version,
   threads.next_seq
@@ -1641,6 +1681,10 @@ FROM (
   AND store_items.namespace = ?
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > ?)
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
   LIMIT ?
   OFFSET ?) AS some_items
 
@@ -1656,6 +1700,10 @@ FROM (
     AND store_items.namespace < ?)
   AND (store_items.expires_at IS NULL
     OR store_items.expires_at > ?)
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
+  AND store_items.namespace NOT LIKE ?
   LIMIT ?
   OFFSET ?) AS some_items
 
@@ -1687,6 +1735,10 @@ WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
 LIMIT ?
 OFFSET ?
@@ -1711,6 +1763,10 @@ AND (store_items.updated_at < ?
   AND (store_items.namespace < ?
     OR store_items.namespace = ?
     AND store_items."key" < ?))
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
 LIMIT ?
 OFFSET ?
@@ -1733,6 +1789,10 @@ AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
 LIMIT ?
 OFFSET ?
@@ -1760,6 +1820,10 @@ AND (store_items.updated_at < ?
   AND (store_items.namespace < ?
     OR store_items.namespace = ?
     AND store_items."key" < ?))
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.updated_at DESC, store_items.namespace DESC, store_items."key" DESC
 LIMIT ?
 OFFSET ?
@@ -1779,6 +1843,10 @@ WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -1801,6 +1869,10 @@ AND (store_items.expires_at IS NULL
 AND (store_items.namespace > ?
   OR store_items.namespace = ?
   AND store_items."key" > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -1823,6 +1895,10 @@ AND NOT (store_items.namespace >= ?
   AND store_items.namespace < ?)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -1848,6 +1924,10 @@ AND (store_items.expires_at IS NULL
 AND (store_items.namespace > ?
   OR store_items.namespace = ?
   AND store_items."key" > ?)
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
+AND store_items.namespace NOT LIKE ?
 ORDER BY store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -2125,6 +2205,9 @@ SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = ?
 AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.thread_id
 LIMIT ?
 OFFSET ?
 
@@ -2135,6 +2218,9 @@ WHERE threads.tenant = ?
 AND coalesce(threads.namespace, threads.namespace) >= ?
 AND coalesce(threads.namespace, threads.namespace) < ?
 AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.thread_id
 LIMIT ?
 OFFSET ?
 
@@ -2143,6 +2229,28 @@ SELECT threads.thread_id, threads.namespace
 FROM threads
 WHERE threads.tenant = ?
 AND coalesce(threads.namespace, threads.namespace) = ?
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+AND threads.thread_id >= ?
+AND threads.thread_id < ?
+ORDER BY threads.thread_id
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.match_ids_of_few(scope=below)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace >= ?
+AND threads.namespace < ?
+AND lower(threads.thread_id) LIKE ? ESCAPE '\'
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.match_ids_of_few(scope=namespace)
+SELECT threads.thread_id, threads.namespace
+FROM threads
+WHERE threads.tenant = ?
+AND threads.namespace = ?
 AND lower(threads.thread_id) LIKE ? ESCAPE '\'
 LIMIT ?
 OFFSET ?
@@ -2161,6 +2269,42 @@ SELECT min(threads.namespace) AS place
 FROM threads
 WHERE threads.tenant = ?
 AND threads.namespace >= ?
+
+-- inspection._statements.read_activity(end=first)
+SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.stored_at, coalesce(deltas.occurred_at, checkpoints.occurred_at) AS occurred_at,
+  deltas.label, CASE
+WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.created_at
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = ?
+AND deltas.seq > ?
+AND (deltas.kind IN ('entry', 'write')
+  OR checkpoints.checkpoint_id IS NOT NULL)
+ORDER BY deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.read_activity(end=last)
+SELECT deltas.seq, deltas.kind, deltas.entry_key, deltas.overwrites, deltas.codec, deltas.checksum,
+  deltas.stored_at, coalesce(deltas.occurred_at, checkpoints.occurred_at) AS occurred_at,
+  deltas.label, CASE
+WHEN (deltas.kind IN ('entry', 'write')) THEN deltas.payload END AS payload,
+  checkpoints.checkpoint_id, checkpoints.parent_id, checkpoints.meta, checkpoints.raw_size,
+  checkpoints.stored_size, checkpoints.created_at
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.log_id = ?
+AND deltas.seq > ?
+AND (deltas.kind IN ('entry', 'write')
+  OR checkpoints.checkpoint_id IS NOT NULL)
+ORDER BY deltas.seq DESC
+LIMIT ?
+OFFSET ?
 
 -- inspection._statements.read_heads()
 WITH listed AS MATERIALIZED (
@@ -2182,6 +2326,26 @@ AND (threads.head_id IS NOT NULL
       WHERE deltas.log_id = threads.log_id
       AND deltas.kind IN ('entry'))))
 
+-- inspection._statements.read_positions(one=False)
+SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+ORDER BY threads.updated_at DESC, threads.namespace
+LIMIT ?
+OFFSET ?
+
+-- inspection._statements.read_positions(one=True)
+SELECT threads.namespace, threads.next_seq, threads.created_at, threads.updated_at
+FROM threads
+WHERE threads.log_id = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+
 -- inspection._statements.read_small_writes()
 WITH listed AS MATERIALIZED (
   SELECT each_listed.label AS label, each_listed.low AS low, each_listed.high AS high
@@ -2198,6 +2362,15 @@ AND deltas.label = listed.label
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
 ORDER BY deltas.seq
+
+-- inspection._statements.skip_ids()
+SELECT threads.thread_id
+FROM threads
+WHERE threads.tenant = ?
+AND threads.thread_id >= ?
+ORDER BY threads.thread_id
+LIMIT ?
+OFFSET ?
 
 -- inspection._statements.sum_logs(sampled=False)
 SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
@@ -5955,13 +6128,32 @@ SELECT count(*) AS checkpoints, coalesce(sum(CASE
     ELSE ? END), ?) AS whole, coalesce(sum(checkpoints.raw_size), ?) AS raw_bytes,
   coalesce(sum(checkpoints.stored_size), ?) AS stored_bytes
 FROM checkpoints
-JOIN deltas ON deltas.log_id = checkpoints.log_id
-AND deltas.seq = checkpoints.seq
+JOIN deltas ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
 JOIN threads ON threads.log_id = checkpoints.log_id
 WHERE checkpoints.tenant = ?
 AND threads.deleted_at IS NULL
 AND (threads.expires_at IS NULL
   OR threads.expires_at > ?)
+
+-- maintenance.space.measure_growth()
+SELECT coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= ?) THEN ?
+    ELSE ? END), ?) AS rows_1, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= ?) THEN length(deltas.payload)
+    ELSE ? END), ?) AS bytes_1, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= ?) THEN ?
+    ELSE ? END), ?) AS rows_7, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= ?) THEN length(deltas.payload)
+    ELSE ? END), ?) AS bytes_7, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= ?) THEN ?
+    ELSE ? END), ?) AS rows_30, coalesce(sum(CASE
+    WHEN (coalesce(deltas.stored_at, checkpoints.created_at) >= ?) THEN length(deltas.payload)
+    ELSE ? END), ?) AS bytes_30
+FROM deltas LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE deltas.tenant = ?
 
 -- maintenance.space.measure_items()
 SELECT count(*) AS entries, coalesce(sum(CASE
@@ -5999,6 +6191,23 @@ JOIN threads ON threads.log_id = held.log_id
 ORDER BY held.held DESC, threads.thread_id, threads.namespace
 LIMIT ?
 OFFSET ?
+
+-- maintenance.space.measure_namespaces()
+SELECT threads.namespace, count(DISTINCT threads.log_id) AS logs,
+  count(checkpoints.seq) AS checkpoints, coalesce(sum(CASE
+    WHEN (deltas.kind IN ('entry')) THEN ?
+    ELSE ? END), ?) AS entries, coalesce(sum(coalesce(checkpoints.raw_size, length(deltas.payload))),
+    ?) AS raw_size, coalesce(sum(coalesce(checkpoints.stored_size, length(deltas.payload))),
+    ?) AS stored_size
+FROM threads
+JOIN deltas ON deltas.log_id = threads.log_id LEFT OUTER
+JOIN checkpoints ON checkpoints.log_id = deltas.log_id
+AND checkpoints.seq = deltas.seq
+WHERE threads.tenant = ?
+AND threads.deleted_at IS NULL
+AND (threads.expires_at IS NULL
+  OR threads.expires_at > ?)
+GROUP BY threads.namespace
 
 -- maintenance.space.measure_vectors()
 SELECT count(*) AS entries, coalesce(sum(embeddings.dimensions), ?) AS numbers
@@ -6891,7 +7100,7 @@ WHERE (deltas.log_id, deltas.seq) IN (
   FROM listed)
 AND deltas.kind IN ('entry')
 
--- search.text.search_checkpoints(below=False, weighed=False, one=False, last_stored=False)
+-- search.text.search_checkpoints(scope=namespace, weighed=False, one=False, last_stored=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -6971,7 +7180,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=False, one=True, last_stored=False)
+-- search.text.search_checkpoints(scope=namespace, weighed=False, one=True, last_stored=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -7019,7 +7228,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=False, one=True, last_stored=True)
+-- search.text.search_checkpoints(scope=namespace, weighed=False, one=True, last_stored=True)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -7108,7 +7317,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=True, one=False, last_stored=False)
+-- search.text.search_checkpoints(scope=namespace, weighed=True, one=False, last_stored=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -7204,7 +7413,7 @@ JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=True, one=True, last_stored=False)
+-- search.text.search_checkpoints(scope=namespace, weighed=True, one=True, last_stored=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -7269,7 +7478,7 @@ JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=False, weighed=True, one=True, last_stored=True)
+-- search.text.search_checkpoints(scope=namespace, weighed=True, one=True, last_stored=True)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -7375,7 +7584,7 @@ JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=False, one=False, last_stored=False)
+-- search.text.search_checkpoints(scope=below, weighed=False, one=False, last_stored=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -7456,7 +7665,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=False, one=True, last_stored=False)
+-- search.text.search_checkpoints(scope=below, weighed=False, one=True, last_stored=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -7505,7 +7714,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=False, one=True, last_stored=True)
+-- search.text.search_checkpoints(scope=below, weighed=False, one=True, last_stored=True)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -7596,7 +7805,7 @@ FROM best
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=True, one=False, last_stored=False)
+-- search.text.search_checkpoints(scope=below, weighed=True, one=False, last_stored=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -7693,7 +7902,7 @@ JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=True, one=True, last_stored=False)
+-- search.text.search_checkpoints(scope=below, weighed=True, one=True, last_stored=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -7759,7 +7968,7 @@ JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
   best.seq DESC
 
--- search.text.search_checkpoints(below=True, weighed=True, one=True, last_stored=True)
+-- search.text.search_checkpoints(scope=below, weighed=True, one=True, last_stored=True)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -7858,6 +8067,596 @@ WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, (
       ORDER BY checkpoints.seq DESC
       LIMIT 1) >= oldest.moment) THEN 0
   ELSE 1 END AS are_newest) AS are_newest
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=False, one=False, last_stored=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace = ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=True, one=False, last_stored=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace = ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=log, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace = ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=False, one=False, last_stored=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=False, one=True, last_stored=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=True, one=False, last_stored=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN checkpoints ON checkpoints.log_id = best.log_id
+AND checkpoints.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespace DESC,
+  best.seq DESC
+
+-- search.text.search_checkpoints(scope=thread, weighed=True, one=True, last_stored=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT checkpoints.log_id AS log_id, checkpoints.seq AS seq, checkpoints.created_at AS created_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN checkpoints ON checkpoints.log_id = ranked.log_id
+  AND checkpoints.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND threads.thread_id = ?
+  ORDER BY ranked.bits DESC, checkpoints.created_at DESC, threads.thread_id DESC,
+    threads.namespace DESC, checkpoints.seq DESC
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.thread_id, best.namespace, CASE
+WHEN (few.number <= 50) THEN checkpoints.checkpoint_id END AS checkpoint_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.parent_id END AS parent_id, best.seq, CASE
+WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+  CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -8112,6 +8911,289 @@ WITH hits AS (
     OR instr(deltas.search_text, asked.phrase) > 0)
   AND threads.tenant = ?
   AND threads.namespace = ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
+    8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=False, one=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=False, one=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace,
+  CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score
+FROM best
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=True, one=False)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.log_id AS log_id, hits.seq AS seq, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.log_id, hits.seq), best AS MATERIALIZED (
+  SELECT deltas.log_id AS log_id, deltas.seq AS seq, deltas.stored_at AS stored_at,
+    threads.thread_id AS thread_id, threads.namespace AS namespace, ranked.bits AS bits
+  FROM ranked
+  JOIN deltas ON deltas.log_id = ranked.log_id
+  AND deltas.seq = ranked.seq
+  JOIN threads ON threads.log_id = ranked.log_id
+  WHERE threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  AND deltas.kind IN ('entry')
+  ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN deltas.entry_key END AS entry_key, CASE
+WHEN (few.number <= 50) THEN deltas.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
+WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN deltas.payload END AS payload
+FROM best
+JOIN deltas ON deltas.log_id = best.log_id
+AND deltas.seq = best.seq
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
+
+-- search.text.search_entries(scope=below, weighed=True, one=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM deltas_search
+        WHERE deltas_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ''
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM asked
+  CROSS
+  JOIN deltas_search ON deltas_search MATCH asked.wanted
+  CROSS
+  JOIN deltas ON deltas.rowid = deltas_search.rowid
+  CROSS
+  JOIN threads ON threads.log_id = deltas.log_id
+  WHERE (asked.phrase IS NULL
+    OR instr(deltas.search_text, asked.phrase) > 0)
+  AND threads.tenant = ?
+  AND threads.namespace >= ?
+  AND threads.namespace < ?),
 ranked AS (
   SELECT hits.log_id AS log_id, hits.seq AS seq, 1 AS bits
   FROM hits), best AS MATERIALIZED (
@@ -8429,7 +9511,7 @@ AND deltas.seq = best.seq
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=below, weighed=False, one=False)
+-- search.text.search_entries(scope=thread, weighed=False, one=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -8500,6 +9582,7 @@ ranked AS (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
   AND deltas.kind IN ('entry')
+  AND threads.thread_id = ?
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT ?
   OFFSET ?)
@@ -8509,7 +9592,7 @@ SELECT best.log_id, best.seq, best.thread_id, best.namespace, CAST(best.bits AS 
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=below, weighed=False, one=True)
+-- search.text.search_entries(scope=thread, weighed=False, one=True)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -8550,6 +9633,7 @@ ranked AS (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
   AND deltas.kind IN ('entry')
+  AND threads.thread_id = ?
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT ?
   OFFSET ?)
@@ -8558,7 +9642,7 @@ SELECT best.log_id, best.seq, best.thread_id, best.namespace,
 FROM best
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=below, weighed=True, one=False)
+-- search.text.search_entries(scope=thread, weighed=True, one=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -8629,6 +9713,7 @@ ranked AS (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
   AND deltas.kind IN ('entry')
+  AND threads.thread_id = ?
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT ?
   OFFSET ?), few AS MATERIALIZED (
@@ -8650,7 +9735,7 @@ AND deltas.seq = best.seq
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_entries(scope=below, weighed=True, one=True)
+-- search.text.search_entries(scope=thread, weighed=True, one=True)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -8691,6 +9776,7 @@ ranked AS (
   AND (threads.expires_at IS NULL
     OR threads.expires_at > ?)
   AND deltas.kind IN ('entry')
+  AND threads.thread_id = ?
   ORDER BY ranked.bits DESC, deltas.stored_at DESC, deltas.seq DESC, threads.thread_id DESC
   LIMIT ?
   OFFSET ?), few AS MATERIALIZED (

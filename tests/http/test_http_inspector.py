@@ -16,6 +16,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+import memalchemy.sync
 from golden.watch import Watch
 from memalchemy import (
     Checkpointer,
@@ -30,9 +31,11 @@ from memalchemy import (
     UserMemoryStore,
 )
 from memalchemy.codec import encryption
+from memalchemy.errors import InvalidArgument
 from memalchemy.http import app
 from memalchemy.http.inspector._application import inspector_app
 from memalchemy.http.inspector._routes import ENDPOINTS, HEADERS
+from memalchemy.inspection import Inspector
 from memalchemy.memory import Memory, MemoryType
 
 TOKEN = "a-token-of-the-inspector-0123456789"
@@ -174,7 +177,6 @@ async def test_overview(db: Database, ask: Any) -> None:
     assert (found["checkpoints"], found["estimated"]) == (6, False)
     frameworks = {one["name"]: one for one in found["frameworks"]}
     assert frameworks[""]["threads"] == 1
-    assert frameworks[""]["stored_bytes"] > 0
     assert frameworks["log"]["threads"] == frameworks["conversation"]["threads"] == 1
     assert found["threads"] == sum(one["threads"] for one in frameworks.values())
 
@@ -210,7 +212,7 @@ async def test_threads_page_by_page_newest_first(db: Database, ask: Any) -> None
 async def test_many_matches_are_found_from_the_newest_on(
     db: Database, ask: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memalchemy.inspection.inspector.MATCHES", 3)
+    monkeypatch.setattr("memalchemy.inspection.threads.MATCHES", 3)
     for at in range(8):
         await ThreadLog(db).append(f"many-{at}", [at])
     await ThreadLog(db).append("else", [1])
@@ -221,6 +223,39 @@ async def test_many_matches_are_found_from_the_newest_on(
     rest = await ask("threads", q="many", limit=5, cursor=first["next"])
     assert [row["thread_id"] for row in rest["threads"]] == ["many-2", "many-1", "many-0"]
     assert rest["next"] is None
+
+
+async def test_ids_that_are_too_many_are_looked_through_page_by_page(
+    db: Database, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memalchemy.inspection.threads.SCANNED", 4)
+    monkeypatch.setattr("memalchemy.inspection.threads.MATCHES", 3)
+    for at in range(9):
+        await ThreadLog(db).append(f"a-{at}", [at])
+    for name in ("b-7", "7-c", "7-d", "x\ud800-7", "\U0010ffff-7"):
+        await ThreadLog(db).append(name, [1])
+        await Checkpointer(db).save({}, name)
+
+    async def pages(**parameters: Any) -> list[str]:
+        found: list[str] = []
+        cursor: dict[str, Any] = {}
+        while True:
+            page = await ask("threads", limit=2, **parameters, **cursor)
+            found += [row["thread_id"] for row in page["threads"]]
+            if page["next"] is None:
+                return found
+            assert page["order"] == "id"
+            cursor = {"cursor": page["next"]}
+
+    log = {"framework": "log"}
+    first, second, *others = await pages(q="7", **log)
+    assert (first, second) == ("7-d", "7-c")  # those that begin with it come first
+    assert sorted(others) == ["a-7", "b-7", "x\ud800-7", "\U0010ffff-7"]
+    assert await pages(q="nothing", **log) == []
+    assert await pages(q="A-8", **log) == ["a-8"]
+    assert await pages(q="b-7") == ["b-7", "b-7"]
+    for cursor in ("WzEsMl0", "WyJhIiwyXQ"):
+        await ask("threads", q="7", cursor=cursor, status=422)
 
 
 async def test_a_thread(db: Database, ask: Any) -> None:
@@ -287,7 +322,6 @@ async def test_the_timeline_has_a_lane_for_each_branch(db: Database, ask: Any) -
     assert whole["lanes"] == 2
     (newest, *older) = whole["steps"]
     assert newest["newest"]
-    assert newest["is_branch"]
     assert (newest["writes"], newest["interrupt"]) == (2, True)
     assert not any(step["newest"] or step["interrupt"] for step in older)
     paged: list[Any] = []
@@ -301,6 +335,34 @@ async def test_the_timeline_has_a_lane_for_each_branch(db: Database, ask: Any) -
     assert [(one["checkpoint_id"], one["lane"]) for one in paged] == [
         (one["checkpoint_id"], one["lane"]) for one in whole["steps"]
     ]
+
+
+async def test_a_branch_is_what_is_off_the_newest_line_or_where_a_line_forks(
+    db: Database, ask: Any
+) -> None:
+    checkpointer = Checkpointer(db)
+    follows = {"a": None, "b": "a", "x": "b", "c": "b", "y": "x", "d": "c", "z": "x", "e": "d"}
+    for step, parent in follows.items():
+        await checkpointer.save({"step": step}, "t", step, parent_id=parent)
+    whole = (await ask("timeline", thread="t"))["steps"]
+    branches = {step["checkpoint_id"] for step in whole if step["is_branch"]}
+    # The newest line is e d c b a. It forks at b, and the branch itself forks at x.
+    assert branches == {"b", "x", "y", "z"}
+    paged, cursor = [], {}
+    while True:
+        page = await ask("timeline", thread="t", limit=1, **cursor)
+        paged += page["steps"]
+        if page["next"] is None:
+            break
+        cursor = {"cursor": page["next"]}
+    assert {step["checkpoint_id"] for step in paged if step["is_branch"]} == branches
+
+
+async def test_a_line_without_forks_has_no_branch(db: Database, ask: Any) -> None:
+    for step in range(5):
+        await Checkpointer(db).save({"step": step}, "t")
+    found = await ask("timeline", thread="t")
+    assert [step["is_branch"] for step in found["steps"]] == [False] * 5
 
 
 async def test_a_gap_that_pruning_left_is_no_branch(db: Database, ask: Any) -> None:
@@ -358,6 +420,25 @@ async def test_a_wide_value_comes_in_pages(db: Database, ask: Any) -> None:
     assert (deep["type"], deep["more"]) == ("list", True)
 
 
+def test_an_inspector_of_a_database_without_await_says_what_it_takes() -> None:
+    with pytest.raises(TypeError, match="Inspector has only methods with await"):
+        Inspector(memalchemy.sync.Database("sqlite://"))  # type: ignore[arg-type]
+
+
+async def test_langgraphs_bookkeeping_is_no_difference_unless_it_is_asked_for(
+    db: Database, ask: Any
+) -> None:
+    checkpointer = Checkpointer(db, namespace=("langgraph",))
+    for n in (1, 2):
+        state = {"~checkpoint": n, "branch:to:buy": None if n == 1 else "x", "n": n}
+        await checkpointer.save(state, "t", f"c{n}")
+    got = await ask("diff", thread="t", ns="langgraph", a="c1", b="c2")
+    raw = await ask("diff", thread="t", ns="langgraph", a="c1", b="c2", raw="1")
+
+    assert [one["path"] for one in got["changes"]] == ["/n"]
+    assert (got["total"], got["hidden"], raw["total"], raw["hidden"]) == (1, 2, 3, 0)
+
+
 async def test_many_differences_are_counted_and_cut(db: Database, ask: Any) -> None:
     await Checkpointer(db).save({"n": list(range(1500))}, "t", "a")
     await Checkpointer(db).save({"n": list(range(1, 1501))}, "t", "b")
@@ -401,7 +482,7 @@ async def test_namespaces_and_items(db: Database, ask: Any) -> None:
 async def test_items_page_by_page(
     db: Database, ask: Any, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr("memalchemy.inspection.inspector.SORTED", few)
+    monkeypatch.setattr("memalchemy.inspection.store.SORTED", few)
     store = Store(db)
     for at in (3, 1, 2, 5, 4):
         await store.put(("n", str(at % 2)), f"k{at}", {"text": f"value {at}"})
@@ -495,6 +576,12 @@ async def test_one_search_finds_steps_entries_and_items(db: Database, ask: Any) 
     entry = next(hit for hit in hits if hit["kind"] == "entry")
     assert (entry["thread_id"], entry["namespace"]) == ("thread", ["log"])
     assert (await ask("search", q="!?"))["hits"] == []
+    inspector = Inspector(db)
+    only = (await inspector.search("café", kinds=["entry"], thread_id="thread"))["hits"]
+    assert {hit["kind"] for hit in only} == {"entry"}
+    assert (await inspector.search("café", kinds=["item"], thread_id="thread"))["hits"] == []
+    with pytest.raises(InvalidArgument, match="not 'thread'"):
+        await inspector.search("café", kinds=["thread"])
 
 
 async def test_changes_are_those_since_the_token(db: Database, ask: Any) -> None:
@@ -517,6 +604,68 @@ async def test_changes_are_those_since_the_token(db: Database, ask: Any) -> None
     assert [one["thread_id"] for one in sixth["changed"]] == ["new"]
 
 
+async def test_changes_of_items_are_those_of_a_namespace(db: Database, ask: Any) -> None:
+    store = Store(db)
+    await store.put(("users", "ada"), "old", {"text": "a"})
+    users: dict[str, Any] = {"items": 1, "ns": "users"}
+    first = await ask("changes", **users)
+    assert (first["items"], first["count"]) == ([], 1)
+    await store.put(("users", "ada"), "new", {"text": "b"})
+    await store.put(("users", "ada"), "old", {"text": "c"})
+    await store.put(("else",), "where", {"text": "d"})
+    second = await ask("changes", since=first["token"], **users)
+    assert {(*one["namespace"], one["key"]) for one in second["items"]} == {
+        ("users", "ada", "new"),
+        ("users", "ada", "old"),
+    }
+    third = await ask("changes", since=second["token"], **users)
+    assert (third["items"], third["count"]) == ([], 2)
+    await store.delete(("users", "ada"), "new")
+    fourth = await ask("changes", since=third["token"], **users)
+    assert (fourth["items"], fourth["count"]) == ([], 1)
+    above = await ask("changes", since=fourth["token"], below=0, **users)
+    assert (above["items"], above["count"]) == ([], 0)
+    await store.put(("users", "ada"), "new", {"text": "e"})
+    ada = {"items": 1, "ns": ["users", "ada"], "below": 0}
+    fifth = await ask("changes", since=above["token"], **ada)
+    assert "new" in {one["key"] for one in fifth["items"]}
+    assert "items" not in await ask("changes", since=fifth["token"])
+
+
+async def test_items_of_a_large_tree_are_not_named(
+    db: Database, ask: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memalchemy.inspection.changes.SORTED", 3)
+    first = await ask("changes", items=1)
+    for at in range(4):
+        await Store(db).put(("many",), f"k{at}", at)
+    found = await ask("changes", since=first["token"], items=1)
+    assert (found["items"], found["count"]) == ([], 3)
+    alone = await ask("changes", since=first["token"], items=1, ns="many", below=0)
+    assert len(alone["items"]) == 4
+
+
+async def test_internal_items_are_left_out_unless_asked_for(db: Database, ask: Any) -> None:
+    await EpisodeStore(db).write(Episode(id_="e1", task="brew", result="done"))
+    fact_owners = ("lauren-ai", "fact owners")
+    await Store(db).put(fact_owners, "m1", ["ada"])
+    shown = (await ask("items"))["items"]
+    assert [(one["namespace"], one["key"]) for one in shown] == [(["episodes"], "e1")]
+    (top, *others) = (await ask("namespaces"))["namespaces"]
+    assert (top["namespace"], top["items"]) == (["episodes"], 1)
+    assert all(one["items"] == 0 for one in others)
+    assert (await ask("namespaces", ns="episodes"))["namespaces"] == []
+    assert (await ask("overview"))["items"] == 1
+    assert (await ask("items", q="m1", ns=list(fact_owners)))["items"]
+
+    everything = (await ask("items", internal=1))["items"]
+    assert len(everything) == 3
+    (child,) = (await ask("namespaces", ns="episodes", internal=1))["namespaces"]
+    assert (child["namespace"], child["items"]) == (["episodes", "by time"], 1)
+    (key,) = (await ask("items", ns=["episodes", "by time"]))["items"]
+    assert key["key"].endswith("e1")
+
+
 async def test_space(db: Database, ask: Any) -> None:
     await fill(db)
     found = await ask("space")
@@ -524,6 +673,8 @@ async def test_space(db: Database, ask: Any) -> None:
     assert found["largest"][0]["thread_id"] == "thread"
     assert {"snapshot", "entry"} <= {kind["name"] for kind in found["kinds"]}
     assert found["stored_bytes"] == sum(one["stored_bytes"] for one in found["frameworks"])
+    assert all(one["stored_bytes"] for one in found["frameworks"])
+    assert all(one["stored_bytes"] for one in found["largest"])
 
 
 async def test_a_large_database_is_projected_and_measured_in_the_background(
@@ -531,8 +682,8 @@ async def test_a_large_database_is_projected_and_measured_in_the_background(
 ) -> None:
     for at in range(40):
         await Checkpointer(db).save({"text": f"state {at}"}, f"t{at}")
-    monkeypatch.setattr("memalchemy.inspection.inspector.EXACT", 10)
-    monkeypatch.setattr("memalchemy.inspection.inspector.SAMPLE", 20)
+    monkeypatch.setattr("memalchemy.inspection.storage.EXACT", 10)
+    monkeypatch.setattr("memalchemy.inspection.storage.SAMPLE", 20)
     overview = await ask("overview")
     assert overview["estimated"]
     assert overview["threads"] == 40

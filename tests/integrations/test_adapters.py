@@ -118,6 +118,23 @@ async def test_without_a_database_it_is_that_of_the_environment_or_one_in_memory
 
 
 @each_adapter
+async def test_the_schema_of_the_environment_goes_with_its_url(
+    cls: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = ADAPTERS[cls]
+    monkeypatch.setenv("MEMALCHEMY_SCHEMA", "memory")
+    url = "postgresql://ada@nowhere.invalid/agents"
+    monkeypatch.setenv("MEMALCHEMY_URL", url)
+    assert make().db.schema == "memory"
+    assert make(url).db.schema is None
+
+    monkeypatch.setenv("MEMALCHEMY_URL", f"sqlite:///{tmp_path}/agent.db")  # has no schemas
+    assert make().db.schema is None
+    monkeypatch.delenv("MEMALCHEMY_URL")
+    assert await written(make()) == ["0"]
+
+
+@each_adapter
 @pytest.mark.parametrize(
     "mistake", ["sqlite:agent.db", "postgresql:secret", "host=db password=secret", "me:secret@host"]
 )
@@ -247,7 +264,7 @@ def test_a_framework_that_is_not_installed_is_named_with_its_extra(name: str) ->
 
     extra = INSTALLED[name].EXTRA
     assert done.returncode == 1
-    assert f'pip install "memalchemy[{extra}]"' in done.stderr
+    assert f"(the requirements of the extra memalchemy[{extra}])" in done.stderr
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     assert extra in project["project"]["optional-dependencies"]
 

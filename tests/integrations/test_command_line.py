@@ -75,11 +75,11 @@ def test_a_search_shows_the_namespace_of_each_hit(url: str, words: str, namespac
 
 def test_items_of_a_session_are_found_by_log_search(url: str) -> None:
     assert call(url, "log", "search", "parcel")[0]["namespace"] == ["openai"]
-    assert call(url, "log", "tail", "ada")[0]["value"]["content"] == "Where is my parcel?"
+    assert call(url, "show", "ada", "--namespace", "openai")[0]["text"] == "Where is my parcel?"
 
 
 def test_a_graphs_state_is_printed_message_by_message(url: str) -> None:
-    state = call(url, "show", "ada", "--namespace", "langgraph")["state"]
+    state = call(url, "show", "ada", "--raw", "--namespace", "langgraph")["state"]
 
     assert [(said["type"], said["content"]) for said in state["messages"]] == [
         ("human", "What shall I buy?"),
@@ -98,6 +98,6 @@ def test_a_diff_of_graph_steps_shows_the_packed_values(url: str) -> None:
 
 
 def test_an_agents_state_is_printed_message_by_message(url: str) -> None:
-    state = call(url, "show", "ada", "--namespace", "locus")["state"]
+    state = call(url, "show", "ada", "--raw", "--namespace", "locus")["state"]
 
     assert "A flight at 9:15." in json.dumps(state)

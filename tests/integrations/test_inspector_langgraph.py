@@ -70,8 +70,11 @@ async def test_a_change_of_an_earlier_step_is_a_branch(db: Database) -> None:
     await graph.aupdate_state(waiting, {"topic": "exchange"}, as_node="ask")
     inspector = Inspector(db)
     newest, other, *before = (await inspector.timeline("t", NAMESPACE))["steps"]
-    assert (newest["lane"], newest["is_branch"], other["lane"]) == (0, True, 1)
+    assert (newest["lane"], newest["is_branch"]) == (0, False)
+    assert (other["lane"], other["is_branch"]) == (1, True)
     assert {step["lane"] for step in before} == {0}
+    assert [step["is_branch"] for step in before] == [True] + [False] * (len(before) - 1)
+    assert not any(step["interrupt"] for step in (newest, other, *before)), "it was answered"
     answered = await inspector.transcript("t", NAMESPACE, at=other["checkpoint_id"])
     (result,) = answered["messages"][-1]["results"]
     assert (result["id"], result["text"]) == ("c1", "yes")

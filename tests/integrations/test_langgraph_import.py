@@ -491,6 +491,21 @@ async def test_the_command_imports_and_prints_a_summary(place: Place, tmp_path: 
     assert (again["dry_run"], json.loads(looked.stdout)["dry_run"]) == (False, True)
 
 
+async def test_the_command_takes_the_path_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # By its name alone, this could be the URL of a server.
+    async with AsyncSqliteSaver.from_conn_string("postgres") as saver:
+        await saver.setup()
+    command = ["--db", "agent.db", "import", "langgraph", "--from"]
+    for path in ("postgres", "./postgres", str(tmp_path / "postgres"), "sqlite:postgres"):
+        done = await run(*command, path, "--json")
+        assert (done.exit_code, json.loads(done.stdout)["checkpoints"]) == (0, 0)
+    refused = await run(*command, "mysql://ada@db/x")
+    assert (refused.exit_code, "the path of a file" in refused.stderr) == (2, True)
+
+
 async def test_classes_that_come_back_as_dicts_are_named_with_what_allows_them(
     ran: Place, db: Database
 ) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import copy
 import gc
+import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -151,8 +154,11 @@ class Unknown(BaseModel):
     a: int
 
 
-async def test_a_class_is_imported_from_data_only_if_it_is_allowed(db: Database) -> None:
-    allowed = JsonPlusSerializer(allowed_msgpack_modules=[(__name__, "Unknown")])
+@pytest.mark.parametrize("named", [Unknown, (__name__, "Unknown")], ids=["class", "name"])
+async def test_a_class_is_imported_from_data_only_if_it_is_allowed(
+    db: Database, named: Any
+) -> None:
+    allowed = JsonPlusSerializer(allowed_msgpack_modules=[named])
     at = await put(MemalchemySaver(db, serde=allowed), thread(), value=Unknown(a=1))
 
     strict = await MemalchemySaver(db).aget_tuple(at)
@@ -162,6 +168,45 @@ async def test_a_class_is_imported_from_data_only_if_it_is_allowed(db: Database)
     assert open_ is not None
     assert type(strict.checkpoint["channel_values"]["value"]) is dict
     assert type(open_.checkpoint["channel_values"]["value"]) is Unknown
+
+
+RESUMED = """
+import sys
+from dataclasses import dataclass
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
+from memalchemy.integrations.langgraph import MemalchemySaver
+
+@dataclass
+class Order:
+    thing: str
+
+class State(TypedDict):
+    order: Order
+
+builder = StateGraph(State).add_node("keep", lambda state: {}).add_edge(START, "keep")
+config = {"configurable": {"thread_id": "t"}}
+with MemalchemySaver(sys.argv[1]) as saver:
+    builder.compile(checkpointer=saver).invoke({"order": Order("a boat")}, config)
+with MemalchemySaver(sys.argv[1]) as saver:
+    graph = builder.compile(checkpointer=saver)
+    print(type(graph.get_state(config).values["order"]).__name__)
+"""
+
+
+@pytest.mark.parametrize(("strict", "found"), [("true", "Order"), ("false", "dict")])
+def test_langgraph_names_the_classes_of_the_state_in_its_strict_mode_only(
+    tmp_path: Path, strict: str, found: str
+) -> None:
+    """docs/integrations/langgraph.md says so, and what to write otherwise."""
+    ran = subprocess.run(
+        [sys.executable, "-c", RESUMED, str(tmp_path / "agent.db")],
+        env=os.environ | {"LANGGRAPH_STRICT_MSGPACK": strict},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout == f"{found}\n"
 
 
 class Reversing:

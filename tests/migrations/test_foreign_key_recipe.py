@@ -27,6 +27,7 @@ from memalchemy import Checkpointer, Database, migrate
 from memalchemy.keys import log_key
 from memalchemy.schema import DeltaRow, EmbeddingRow, ThreadRow
 from pages import BLOCK
+from servers import Postgres
 
 DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
 CONFIGURED = re.compile(r"^def do_run_migrations.*?(?=^\S)", re.MULTILINE | re.DOTALL)
@@ -51,13 +52,19 @@ def project(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def run(project: Path, kind: str, fresh_url: str) -> Callable[..., str]:
     """``alembic`` in the project, which is set up as the pages say."""
+    return set_up(project, fresh_url.replace(kind, DRIVERS[kind], 1))
+
+
+def set_up(project: Path, url: str) -> Callable[..., str]:
     project.mkdir()
     ini = project / "alembic.ini"
     alembic(ini, "init", "-t", "async", str(project / "migrations"))
     (project / "project_models.py").write_text(block_with("sqlalchemy.md", "class Conversation("))
-    url = fresh_url.replace(kind, DRIVERS[kind], 1).replace("%", "%%")
     settings = ini.read_text()
-    for name, value in {"sqlalchemy.url": url, "prepend_sys_path": str(project)}.items():
+    for name, value in {
+        "sqlalchemy.url": url.replace("%", "%%"),
+        "prepend_sys_path": str(project),
+    }.items():
         settings = re.sub(rf"^{re.escape(name)} = .*$", f"{name} = {value}", settings, flags=re.M)
     ini.write_text(settings)
     env = project / "migrations" / "env.py"
@@ -109,6 +116,31 @@ def test_what_autogenerate_writes_upgrades_works_and_downgrades(
     run("downgrade", "base")
     assert not {"users", "conversations"} & tables(fresh_url)
     assert "threads" in tables(fresh_url)
+
+
+def test_the_recipe_with_memalchemy_in_a_schema_of_its_own(
+    project: Path, postgres: Postgres, fresh_postgres: str
+) -> None:
+    """The key names no schema, so the search path has to find the table: docs/sqlalchemy.md."""
+    url = postgres.url(fresh_postgres)
+    run = set_up(project, url.replace("postgresql", DRIVERS["postgresql"], 1))
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute(f"ALTER DATABASE {server.info.dbname} SET search_path = public, memory")
+    env = project / "migrations" / "env.py"
+    text = env.read_text()
+    text = text.replace("include_name()", "include_name(schema='memory')")
+    text = text.replace("alongside(context)", "alongside(context, schema='memory')")
+    env.write_text(text)
+
+    run("upgrade", "heads")
+    run("revision", "--autogenerate", "-m", "conversations")
+    written = generated(project).partition("def downgrade")[0]
+    assert "op.create_table('conversations'" in written
+    assert "drop" not in written
+    run("upgrade", "heads")
+    assert "No new upgrade operations detected" in run("check")
+    assert "threads" not in tables(url)  # of the schema public
+    assert {"users", "conversations"} <= tables(url)
 
 
 async def use(url: str) -> None:

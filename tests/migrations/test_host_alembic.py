@@ -18,6 +18,8 @@ from pathlib import Path
 import psycopg
 import pytest
 import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
 from programs import CHECKOUT, alembic
 
 from memalchemy import Checkpointer, Database, MemalchemyError, migrate
@@ -259,9 +261,18 @@ def test_one_script_holds_both_chains_and_runs(
 def test_a_script_for_a_database_that_has_ours_already_can_start_there(
     sync_host: Callable[..., str],
 ) -> None:
-    script = sync_host("-x", f"memory={migrate.head()}", "upgrade", "a1:b2", "--sql")
+    script = sync_host("-x", f"memalchemy_start={migrate.head()}", "upgrade", "a1:b2", "--sql")
     assert "CREATE TABLE orders" in script
     assert "CREATE TABLE threads" not in script
+    assert "CREATE TABLE threads" in sync_host("upgrade", "a1:b2", "--sql")
+
+
+def test_a_script_cannot_start_at_a_revision_that_does_not_exist(
+    sync_host: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        sync_host("-x", "memalchemy_start=9999", "upgrade", "a1:b2", "--sql")
+    assert "No such revision or branch '9999'" in capsys.readouterr().out
 
 
 def test_a_failing_upgrade_of_ours_takes_the_hosts_back_on_a_server(
@@ -300,3 +311,70 @@ def test_in_a_schema_of_its_own_beside_a_host_with_tables_of_the_same_names(
     use(url, "memory")
     with pytest.raises(SystemExit):  # the host's own `threads` is the host's to know of
         alembic(HOST / "alembic.ini", *host, "check")
+
+
+@pytest.mark.parametrize("path", ["memory,public", "public,memory"])
+def test_a_search_path_does_not_hand_our_tables_to_the_hosts_autogenerate(
+    postgres: Postgres, fresh_postgres: str, path: str
+) -> None:
+    """Alembic then reports them without a schema, as it reports the host's own."""
+    url = postgres.url(fresh_postgres)
+    query(url, "CREATE SCHEMA memory")
+    driver = url.replace("postgresql", "postgresql+psycopg", 1)
+    searched = ("-x", f"url={with_search_path(driver, path)}")
+    alembic(HOST / "alembic.ini", "-x", f"url={driver}", "-x", "schema=memory", "upgrade", "heads")
+    # As the host says, and as one that forgot to say it.
+    for schema in (("-x", "schema=memory"), ()):
+        told = alembic(HOST / "alembic.ini", *searched, *schema, "check")
+        assert "No new upgrade operations detected" in told
+
+
+@pytest.mark.parametrize("path", ["memory,public", "public,memory"])
+def test_a_search_path_hides_no_table_of_the_hosts_of_the_same_name(
+    postgres: Postgres, fresh_postgres: str, path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = postgres.url(fresh_postgres)
+    query(url, "CREATE SCHEMA memory")
+    query(url, "CREATE TABLE public.threads (id integer)")
+    driver = url.replace("postgresql", "postgresql+psycopg", 1)
+    host = ("-x", f"url={driver}", "-x", "schema=memory")
+    alembic(HOST / "alembic.ini", *host, "upgrade", "heads")
+    searched = ("-x", f"url={with_search_path(driver, path)}", "-x", "schema=memory")
+    if path.startswith("memory"):  # a name without a schema finds ours, so the host's is not seen
+        told = alembic(HOST / "alembic.ini", *searched, "check")
+        assert "No new upgrade operations detected" in told
+        return
+    with pytest.raises(SystemExit):
+        alembic(HOST / "alembic.ini", *searched, "check")
+    told = capsys.readouterr().out
+    assert "'threads'" in told
+    assert "'deltas'" not in told
+
+
+def test_a_comparison_without_an_environment_leaves_our_tables_alone(
+    postgres: Postgres, fresh_postgres: str
+) -> None:
+    url = postgres.url(fresh_postgres).replace("postgresql", "postgresql+psycopg", 1)
+    engine = sa.create_engine(with_search_path(url, "memory,public"))
+    with engine.begin() as connection:
+        migrate.upgrade(connection, schema="memory")
+        connection.execute(sa.text("CREATE TABLE public.forgotten (id integer)"))
+    for schemas in (False, True):
+        options = {
+            "include_schemas": schemas,
+            "include_name": migrate.include_name(schema="memory"),
+        }
+        with engine.connect() as connection:
+            context = MigrationContext.configure(connection, opts=options)
+            (dropped,) = compare_metadata(context, sa.MetaData())
+        assert dropped[0] == "remove_table"
+        assert dropped[1].name == "forgotten"
+    engine.dispose()
+
+
+def with_search_path(url: str, path: str) -> str:
+    return (
+        sa.make_url(url)
+        .update_query_dict({"options": f"-csearch_path={path}"})
+        .render_as_string(hide_password=False)
+    )

@@ -54,6 +54,22 @@ async def test_current_and_check_of_an_empty_database_write_nothing(database_url
         assert await db.run_sync(tables) == set()
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_langgraphs_tables_are_recognised(database_url: str, read_only: bool) -> None:
+    async with Database(database_url, migrate="off") as db:
+        await db.run_sync(
+            lambda connection: connection.exec_driver_sql(
+                "CREATE TABLE checkpoints (thread_id VARCHAR(9), checkpoint_ns VARCHAR(9))"
+            )
+        )
+        with pytest.raises(ForeignTable, match="`memalchemy import langgraph` imports"):
+            await db.migrate()
+    db = Database(database_url, migrate="check", read_only=read_only)
+    with pytest.raises(SchemaOutdated, match="memalchemy --db TARGET import langgraph --from URL"):
+        await db.check()
+    await db.close()
+
+
 async def test_an_upgraded_database_saves_and_loads(database_url: str) -> None:
     async with Database(database_url, migrate="off") as db:
         await db.migrate()

@@ -93,7 +93,7 @@ from memalchemy.log.scan import PAGE, run_query, scan
 from memalchemy.log.tables import write_key_range
 from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata, kind_of
-from memalchemy.search.text import find_checkpoints
+from memalchemy.search.text import find_checkpoints, search_scope
 from memalchemy.statements import Program
 
 STATES = 20
@@ -666,15 +666,10 @@ class Checkpointer(Generic[State]):
         if not terms or not limit:
             return []
         d = self.db.dialect
-        binds = namespace_binds(self.db.tenant, self._path, below) | {
-            **d.text.log_scope_binds(self.db.tenant),
-            "terms": d.text.terms(terms),
-            "p_terms": len(terms),
-            "p_now": datetime.now(UTC),
-        }
+        scope, binds = search_scope(d, self.db.tenant, self._path, terms, below=below)
         with operation("checkpoint.search", tenant=self.db.tenant) as event:
             best = await self.db.run(
-                lambda: find_checkpoints(d, terms, binds, below, limit),
+                lambda: find_checkpoints(d, terms, binds, scope, limit),
                 READ_REPLICA,
                 connection=connection,
                 event=event,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memalchemy.codec.foreign_msgpack import plain_tree
+from memalchemy.codec.foreign_msgpack import EMPTY, plain_tree
 from memalchemy.codec.values import pointer
 from memalchemy.contracts import Diff, Packed
 
@@ -14,7 +14,8 @@ def diff(a: Any, b: Any) -> Diff:
 
     Dicts compare by key, lists and tuples by index; values of different types differ, so ``1``,
     ``1.0`` and ``True`` are three values. A NaN equals a NaN here. Of values that a framework has
-    packed, the content is compared, as far as it can be read.
+    packed, the content is compared, as far as it can be read, and one that stands for no value is
+    none.
     """
     found = Diff()
     _compare(a, b, "", found)
@@ -31,15 +32,24 @@ def _compare(a: Any, b: Any, path: str, found: Diff) -> None:
             return
         if a == b or (a != a and b != b):  # noqa: PLR0124 - NaN, of any type
             return
-        if isinstance(a, Packed) and a.format == b.format:
-            inside = plain_tree(a), plain_tree(b)
-            if not any(isinstance(value, Packed) for value in inside):
-                _compare(*inside, path, found)
-                return
+    if isinstance(a, Packed) or isinstance(b, Packed):
+        inside = _content(a), _content(b)
+        if not any(isinstance(value, Packed) for value in inside):
+            _compare(*inside, path, found)
+            return
     found.changed[path] = (a, b)
 
 
+def _content(value: Any) -> Any:
+    return plain_tree(value) if isinstance(value, Packed) else value
+
+
+def _is_value(value: Any) -> bool:
+    return not (isinstance(value, Packed) and value.format == EMPTY)
+
+
 def _compare_items(a: dict[Any, Any], b: dict[Any, Any], path: str, found: Diff) -> None:
+    a, b = ({key: one for key, one in some.items() if _is_value(one)} for some in (a, b))
     for key, value in a.items():
         if key in b:
             _compare(value, b[key], pointer(path, key), found)

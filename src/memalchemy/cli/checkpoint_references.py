@@ -1,20 +1,20 @@
-"""References to checkpoints and threads: ids, beginnings of ids, ``latest~2``, ``@2026-11-01``.
+"""References to threads, checkpoints and entries, such as ``latest~2`` and ``@2026-11-01``.
 
-`find_thread` and `find_checkpoint` are the only places that read them.
+`find_thread`, `find_checkpoint` and `find_entry` are the only places that read them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from memalchemy.cli.usage import UsageError
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
-    from memalchemy import Checkpointer, Database
+    from memalchemy import Checkpointer, Database, ThreadLog
 
 LATEST = "latest"
 
@@ -23,6 +23,9 @@ LISTED = 5
 
 _PAGE = 500
 """Steps that are read together on the way to an ancestor."""
+
+_PAGES = 20
+"""Such pages that are read to tell whether one checkpoint continues another."""
 
 _ANCESTOR = re.compile(r"(.+)~(\d{0,9})", re.DOTALL)
 
@@ -95,6 +98,63 @@ async def find_checkpoint(
     return await _find_ancestor(checkpointer, thread, start, int(ancestor[2] or 1), reference)
 
 
+async def find_entry(log: ThreadLog, thread: str, reference: str) -> int:
+    """Return the position of the entry of *thread* that *reference* names.
+
+    It is a position, ``latest``, ``@TIME`` as in `find_checkpoint`, or ``REFERENCE~N``, the N-th
+    entry before.
+
+    Raises:
+        NotFound: there is no such entry.
+        UsageError: *reference* is none of these.
+    """
+    ancestor = _ANCESTOR.fullmatch(reference)
+    start, steps = (ancestor[1], int(ancestor[2] or 1)) if ancestor else (reference, 0)
+    if start == LATEST:
+        before = None
+    elif start.startswith("@"):
+        before = await _find_entry_at(log, thread, start)
+    elif re.fullmatch("[0-9]{1,18}", start):
+        before = int(start) + 1
+    else:
+        raise UsageError(
+            f"{reference!r} names no entry; write a position, latest~2 or @2026-11-01: thread "
+            f"{thread!r} has entries, but no checkpoint"
+        )
+    try:
+        found = await log.tail(thread, steps + 1, before=before)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    is_there = len(found) > steps and (
+        start[0] in f"{LATEST[0]}@" or found[-1].position + 1 == before
+    )
+    if not is_there:
+        raise NotFound(
+            f"thread {thread!r} has no entry {reference!r}; `memalchemy show` prints all"
+        )
+    return found[0].position
+
+
+async def _find_entry_at(log: ThreadLog, thread: str, reference: str) -> int:
+    """Return the position after the last entry that happened at or before a time."""
+    from memalchemy.keys import encode_namespace
+    from memalchemy.log import entries
+    from memalchemy.log.scan import run_query
+    from memalchemy.log.tables import Log
+
+    db = log.db
+    moment = _parse_time(reference)
+    binds = entries.all_binds(Log(db.tenant, thread, encode_namespace(log.namespace))) | {
+        "p_since": datetime.min.replace(year=2, tzinfo=UTC),
+        "p_until": min(moment, datetime.max.replace(tzinfo=UTC) - timedelta(days=2))
+        + timedelta(microseconds=1),
+        "p_limit": 1,
+    }
+    statement = entries.read_entries(db.dialect, end="last", timed=True)
+    rows = await run_query(db, statement, binds, replica_ok=True)
+    return int(rows[0].seq) + 1 if rows else 0
+
+
 async def _find_by_prefix(checkpointer: Checkpointer, thread: str, prefix: str) -> list[str]:
     """Return ids that begin with *prefix*, the highest first; at most one more than are listed."""
     from memalchemy.log.listing import range_of_prefix
@@ -138,6 +198,28 @@ def _parse_time(reference: str) -> datetime:
         ) from None
     # Times are shown to the second, so one that is copied from there stands for all of its second.
     return moment if moment.microsecond else moment.replace(microsecond=999_999)
+
+
+async def is_ancestor(
+    checkpointer: Checkpointer, thread: str, ancestor: str, start: str
+) -> bool | None:
+    """Return whether checkpoint *ancestor* is *start*, its parent, or a parent of that, and so on.
+
+    ``None`` if that cannot be told: a parent between them has been deleted, or it is far away.
+    """
+    at: str | None = start
+    for _ in range(_PAGES):
+        if at is None or at == ancestor:
+            return at is not None
+        info = await checkpointer.get_metadata(thread, at)
+        if info is None:
+            return None
+        parents = {at: info["parent_id"]}
+        async for older in checkpointer.history(thread, limit=_PAGE, before=at):
+            parents[older.checkpoint_id] = older.parent_id
+        while at in parents and at != ancestor:
+            at = parents[at]
+    return None
 
 
 async def _find_ancestor(

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memalchemy.cli.options import KEYS_VARIABLE, URL_VARIABLE, CommonOptions
+from memalchemy._environment import URL_VARIABLE, schema_of_environment
+from memalchemy.cli.options import KEYS_VARIABLE, CommonOptions
 from memalchemy.cli.parsers import read_text_file
 from memalchemy.cli.terminal import Terminal
 from memalchemy.cli.usage import UsageError, usage_errors
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 class Context:
     """The common options of one command, and what they lead to."""
 
-    def __init__(self, options: CommonOptions) -> None:
+    def __init__(self, options: CommonOptions, *, reads_schema: bool = True) -> None:
         self.options = options
+        self._reads_schema = reads_schema
         data_format = options.data_format
         self.as_data: bool = data_format is not None
         """Stdout takes documents for programs, in the place of text for people."""
@@ -49,9 +51,20 @@ class Context:
         """Name of the tenant."""
         return "default" if self.options.tenant is None else self.options.tenant
 
+    @property
+    def schema(self) -> str | None:
+        """Schema of the tables: the option's, or the environment's if the database has schemas."""
+        if self.options.schema is not None or not self._reads_schema:
+            return self.options.schema
+        return schema_of_environment(self.url)
+
     def with_options(self, **changes: Any) -> Context:
-        """Return a context with other options, for a command that opens a second database."""
-        return Context(replace(self.options, **changes))
+        """Return a context with other options, for a command that opens a second database.
+
+        With ``schema=None`` that is the default schema, whatever the environment says.
+        """
+        reads_schema = self._reads_schema and "schema" not in changes
+        return Context(replace(self.options, **changes), reads_schema=reads_schema)
 
     def database(
         self,
@@ -80,7 +93,7 @@ class Context:
             db = Database(
                 self.url,
                 tenant=self.tenant,
-                schema=self.options.schema,
+                schema=self.schema,
                 migrate=migrate,
                 read_only=read_only,
                 keys=_read_keys(self.options.keys_file),

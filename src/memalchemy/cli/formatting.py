@@ -12,6 +12,7 @@ import io
 import json
 import math
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -45,7 +46,7 @@ class TableStyle(StrEnum):
     GITHUB = "github"
 
 
-_DIRECTIONS_AND_BREAKS = "\u2028\u2029\u202a-\u202e\u2066-\u2069"
+_DIRECTIONS_AND_BREAKS = "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 _CONTROLS = re.compile(f"[\x00-\x1f\x7f-\x9f{_DIRECTIONS_AND_BREAKS}\ud800-\udfff]")
 _CONTROLS_IN_JSON = re.compile(f"[\x7f-\x9f{_DIRECTIONS_AND_BREAKS}\ud800-\udfff]")
 
@@ -144,8 +145,12 @@ def format_size(number: float) -> str:
     return f"{number / 1000:,.1f} GB"
 
 
-def format_time(moment: datetime) -> str:
-    """Format a time in UTC."""
+def format_time(moment: datetime | str | None) -> str:
+    """Format a time in UTC, which may be written in ISO 8601; ``None`` is unknown and empty."""
+    if moment is None:
+        return ""
+    if isinstance(moment, str):
+        moment = datetime.fromisoformat(moment)
     return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -161,14 +166,19 @@ def shorten(value: Any, width: int | None = 60) -> str:
     return text if width is None or len(text) <= width else text[: width - 1] + "…"
 
 
-def highlight(snippet: str, query: str) -> Text:
-    """Return *snippet* with the words of *query* highlighted."""
+def highlight(text: str, query: str) -> Text:
+    """Return the part of a text around the first word of *query*, with its words highlighted."""
+    from memalchemy.codec.search_text import highlighted, query_terms
+
+    return style_hits(highlighted(text, query_terms(query)))
+
+
+def style_hits(pieces: Iterable[Mapping[str, Any]]) -> Text:
+    """Return the pieces of `codec.search_text.highlighted` on one line, with styles."""
     from rich.text import Text
 
-    from memalchemy.codec.search_text import is_cjk, query_terms
-
-    text = Text(escape_controls(snippet))
-    for word in {word for term in query_terms(query) for word in term}:
-        boundary = "" if is_cjk(word) else r"\b"
-        text.highlight_regex(f"(?i){boundary}{word}{boundary}", "bold yellow")
+    text = Text()
+    for piece in pieces:
+        shown = escape_controls(" ".join(f"|{piece['text']}|".split())[1:-1])
+        text.append(shown, "bold yellow" if piece["hit"] else None)
     return text

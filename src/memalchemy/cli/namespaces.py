@@ -32,50 +32,70 @@ async def find_checkpointer(
     from memalchemy.log.listing import checkpoint_namespaces
 
     namespaces = await checkpoint_namespaces(db, thread)
+    if namespace is None and not namespaces:
+        raise await _no_checkpoints(db, thread)
+    return Checkpointer(
+        db, namespace=_choose(ctx, thread, namespace, namespaces, "checkpoint", "checkpoints")
+    )
+
+
+async def find_log(
+    ctx: Context, db: Database, thread: str, namespace: str | None
+) -> tuple[tuple[str, ...], bool]:
+    """Return the namespace in which *thread* holds something, and whether it has checkpoints there.
+
+    If no *namespace* is given, it is the one of its checkpoints, or else of its entries, that all
+    others lie below.
+
+    Raises:
+        NotFound: the thread holds nothing in the given namespace, or in any.
+        UsageError: it has several namespaces, and none of them is above all others.
+    """
+    from memalchemy.log.listing import checkpoint_namespaces, entry_namespaces
+
+    checkpoints = await checkpoint_namespaces(db, thread)
+    entries = [one for one in await entry_namespaces(db, thread) if one not in checkpoints]
+    if not checkpoints and not entries:
+        raise thread_not_found(thread)
     if namespace is not None:
-        wanted = parse_namespace(namespace)
+        found = _choose(ctx, thread, namespace, [*checkpoints, *entries], "step or entry", "")
+    elif checkpoints:
+        found = _choose(ctx, thread, None, checkpoints, "checkpoint", "checkpoints", entries)
+    else:
+        found = _choose(ctx, thread, None, entries, "entry", "entries")
+    return found, found in checkpoints
+
+
+def _choose(
+    ctx: Context,
+    thread: str,
+    given: str | None,
+    namespaces: Sequence[tuple[str, ...]],
+    what: str,
+    plural: str,
+    more: Sequence[tuple[str, ...]] = (),
+) -> tuple[str, ...]:
+    """Return the namespace that is given, or the one that all others lie below.
+
+    A note names the others, and *more*.
+    """
+    if given is not None:
+        wanted = parse_namespace(given)
         if wanted not in namespaces:
             hint = f"; it has some in {_list(namespaces)}" if namespaces else ""
-            raise NotFound(f"thread {thread!r} has no checkpoint in namespace {namespace!r}{hint}")
-        return Checkpointer(db, namespace=wanted)
-    if not namespaces:
-        raise await _no_checkpoints(db, thread)
+            raise NotFound(f"thread {thread!r} has no {what} in namespace {given!r}{hint}")
+        return wanted
     top, *others = namespaces  # sorted by path, so a namespace comes before those below it
     if any(other[: len(top)] != top for other in others):
         raise UsageError(
-            f"thread {thread!r} has checkpoints in several namespaces: give --namespace, one of "
+            f"thread {thread!r} has {plural} in several namespaces: give --namespace, one of "
             f"{_list(namespaces)}"
         )
-    if others:
+    if others or more:
         ctx.terminal.print_note(
-            f"in namespace {format_namespace(top)}; use --namespace for {_list(others)}"
+            f"in namespace {format_namespace(top)}; use --namespace for {_list([*others, *more])}"
         )
-    return Checkpointer(db, namespace=top)
-
-
-async def find_log_namespace(db: Database, thread: str, namespace: str | None) -> tuple[str, ...]:
-    """Return the namespace in which *thread* has entries.
-
-    Raises:
-        NotFound: the thread has no entries in the given namespace, or in any.
-        UsageError: no *namespace* is given, and it has entries in several.
-    """
-    from memalchemy.log.listing import entry_namespaces
-
-    namespaces = await entry_namespaces(db, thread)
-    if namespace is not None:
-        wanted = parse_namespace(namespace)
-        if wanted not in namespaces:
-            hint = f"; it has some in {_list(namespaces)}" if namespaces else ""
-            raise NotFound(f"thread {thread!r} has no entries in namespace {namespace!r}{hint}")
-        return wanted
-    if not namespaces:
-        raise NotFound(f"thread {thread!r} has no entries; `memalchemy log ls` lists the logs")
-    if len(namespaces) > 1:
-        raise UsageError(
-            f"thread {thread!r} has several logs: give --namespace, one of {_list(namespaces)}"
-        )
-    return namespaces[0]
+    return top
 
 
 async def _no_checkpoints(db: Database, thread: str) -> NotFound:
@@ -83,7 +103,7 @@ async def _no_checkpoints(db: Database, thread: str) -> NotFound:
 
     if await entry_namespaces(db, thread):
         return NotFound(
-            f"thread {thread!r} has entries but no checkpoint; `memalchemy log tail` shows entries"
+            f"thread {thread!r} has entries but no checkpoint; `memalchemy show` prints entries"
         )
     return thread_not_found(thread)
 

@@ -10,11 +10,11 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from memalchemy._environment import SCHEMA_VARIABLE, URL_VARIABLE
 from memalchemy.cli.completion import complete_thread
 from memalchemy.cli.formatting import DataFormat, TableStyle
 from memalchemy.cli.usage import UsageError
 
-URL_VARIABLE = "MEMALCHEMY_URL"
 KEYS_VARIABLE = "MEMALCHEMY_KEYS"
 
 CHECKPOINT_FORMS = "an id, its beginning, latest~2, @2026-11-01"
@@ -39,7 +39,11 @@ class CommonOptions:
     ] = None
     schema: Annotated[
         str | None,
-        typer.Option("--schema", metavar="NAME", help="Schema of the tables (PostgreSQL, Oracle)."),
+        typer.Option(
+            "--schema",
+            metavar="NAME",
+            help=f"Schema of the tables (PostgreSQL, Oracle). [env: {SCHEMA_VARIABLE}]",
+        ),
     ] = None
     keys_file: Annotated[
         str | None,
@@ -147,6 +151,7 @@ QueryArgument = Annotated[
 LimitOption = Annotated[
     int, typer.Option("--limit", min=1, metavar="N", help="Largest number of results.")
 ]
+FullOption = Annotated[bool, typer.Option("--full", help="Print long texts in full.")]
 ThreadNamespaceOption = Annotated[
     str | None,
     typer.Option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,35 +19,42 @@ if TYPE_CHECKING:
 TABLES = 12
 """Tables and indexes that have a bar of their own."""
 
+FRAMEWORKS = 12
+"""Frameworks that have a bar of their own."""
+
 GREY = "#767676"
 """Colour of the text: readable on a white and on a black page."""
 
-REST = "rest"
-COLOURS = {
-    "table": "#3b82c4",
-    "index": "#c47f17",
-    "text index": "#a35fc0",
-    "snapshot": "#3b82c4",
-    "delta": "#2a9d75",
-    "entry": "#2a9d75",
-    "write": "#c47f17",
-    "search text": "#a35fc0",
-    "item": "#3b82c4",
-    "item text": "#a35fc0",
-    "vector": "#2a9d75",
-    "thread": "#2a9d75",
-    REST: "#8a8a8a",
-}
+REST = "#8a8a8a"
+"""Colour of what is no kind of its own."""
 
-FORMATS = ("svg", "png", "pdf")
+PALETTE = (
+    *("#3b82c4", "#e08a1e", "#2a9d75", "#a35fc0"),
+    *("#d1495b", "#17a2b8", "#8c6d46", "#b0a51b"),
+)
+"""Colours that differ from each other also for people who do not see all of them."""
+
+COLOURS = {
+    kind: PALETTE[at]
+    for kinds in (
+        ("snapshot", "delta", "entry", "search text", "write", "item", "item text", "vector"),
+        ("table", "index", "text index"),
+    )
+    for at, kind in enumerate(kinds)
+}
+"""Colours of the kinds of rows, and of the kinds of tables."""
+
+FORMATS = ("png", "svg")
 
 
 class Bar(NamedTuple):
-    """One bar; its kind decides its colour."""
+    """One bar."""
 
     name: str
     bytes: int
-    kind: str
+    colour: str = REST
+    kind: str = ""
+    """The kind that the legend names the colour by."""
 
 
 def check_plot(file: Path) -> None:
@@ -58,24 +65,27 @@ def check_plot(file: Path) -> None:
         DriverMissing: matplotlib is not installed; the message names the extra.
     """
     if _format(file) not in FORMATS:
-        raise UsageError(f"cannot draw {file}: give a file that ends with .png, .svg or .pdf")
+        raise UsageError(f"cannot draw {file}: the name of the file must end with .png or .svg")
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise DriverMissing("matplotlib", "plot", what="package") from error
 
 
-def save_plot(space: Space, title: str, file: Path) -> None:
-    """Draw *space* into *file*, without a background."""
+def save_plot(space: Space, title: str, file: Path, *, tables: bool = False) -> None:
+    """Draw *space* into *file*, without a background; with *tables* also tables and indexes."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     estimated = " (estimated)" if space.estimated else ""
+    colours = _framework_colours(space)
     panels = {
-        f"Tables and indexes, all tenants{estimated}": _tables(space),
-        "Stored by kind": _kinds(space),
-        f"Largest of {space.logs:,} threads": _threads(space),
+        "By framework, without search text": _frameworks(space, colours),
+        "By kind": _kinds(space),
+        f"Largest of {space.logs:,} threads": _threads(space, colours),
     }
+    if tables:
+        panels[f"Tables and indexes, all tenants{estimated}"] = _tables(space)
     panels = {heading: bars for heading, bars in panels.items() if bars}
     heights = [len(bars) + 2 for bars in panels.values()]
     settings: dict[Any, Any] = {
@@ -103,12 +113,12 @@ def save_plot(space: Space, title: str, file: Path) -> None:
 
 
 def _format(file: Path) -> str:
-    return file.suffix.removeprefix(".").lower() or "svg"
+    return file.suffix.removeprefix(".").lower()
 
 
 def _draw_panel(axis: Axes, heading: str, bars: Sequence[Bar]) -> None:
     total = sum(bar.bytes for bar in bars) or 1
-    colours = [COLOURS.get(bar.kind, COLOURS[REST]) for bar in bars]
+    colours = [bar.colour for bar in bars]
     drawn = axis.barh(range(len(bars)), [bar.bytes for bar in bars], color=colours, height=0.65)
     axis.bar_label(
         drawn,
@@ -122,12 +132,16 @@ def _draw_panel(axis: Axes, heading: str, bars: Sequence[Bar]) -> None:
     axis.spines[:].set_visible(False)
     axis.tick_params(left=False, bottom=False, labelbottom=False)
     first_of_kind = {bar.kind: patch for bar, patch in zip(bars, drawn, strict=True)}
-    first_of_kind.pop(REST, None)
-    if 1 < len(first_of_kind) < len(bars):  # else the names of the bars say it
+    first_of_kind.pop("", None)
+    if first_of_kind:
+        # Beside the heading, where no bar is; the layout keeps room for it.
         axis.legend(
             first_of_kind.values(),
-            first_of_kind,
+            [escape_controls(kind) for kind in first_of_kind],
             loc="lower right",
+            bbox_to_anchor=(1, 1),
+            borderaxespad=0,
+            ncols=len(first_of_kind),
             frameon=False,
             fontsize="small",
         )
@@ -139,28 +153,52 @@ def _tables(space: Space) -> list[Bar]:
         Bar(
             piece.name if piece.owner in piece.name else f"{piece.name} of {piece.owner}",
             piece.bytes,
+            COLOURS[piece.kind],
             piece.kind,
         )
         for piece in tables[:TABLES]
     ]
     if smaller := tables[TABLES:]:
-        bars.append(Bar(f"{len(smaller)} smaller ones", sum(one.bytes for one in smaller), REST))
+        bars.append(Bar(f"{len(smaller)} smaller ones", sum(one.bytes for one in smaller)))
     if space.free_bytes:
-        bars.append(Bar("free pages", space.free_bytes, REST))
+        bars.append(Bar("free pages", space.free_bytes))
     return bars
 
 
 def _kinds(space: Space) -> list[Bar]:
-    return [Bar(f"{kind.name} · {kind.rows:,}", kind.bytes, kind.name) for kind in space.kinds]
+    return [
+        Bar(f"{kind.name} · {kind.rows:,}", kind.bytes, COLOURS[kind.name]) for kind in space.kinds
+    ]
 
 
-def _threads(space: Space) -> list[Bar]:
+def _framework_colours(space: Space) -> dict[str, str]:
+    """Return the colours of the largest frameworks; the others are grey."""
+    return dict(zip((one.name for one in space.frameworks), PALETTE, strict=False))
+
+
+def _frameworks(space: Space, colours: Mapping[str, str]) -> list[Bar]:
+    shown = space.frameworks[:FRAMEWORKS]
+    bars = [
+        Bar(
+            f"{shorten(one.name or '/', 30)} · {one.threads:,}",
+            one.stored_bytes,
+            colours.get(one.name, REST),
+        )
+        for one in shown
+    ]
+    if others := space.frameworks[FRAMEWORKS:]:
+        bars.append(Bar(f"{len(others):,} others", sum(one.stored_bytes for one in others)))
+    return bars
+
+
+def _threads(space: Space, colours: Mapping[str, str]) -> list[Bar]:
     bars = []
     for share in space.largest:
         namespace = f" in {'/'.join(share.namespace)}" if share.namespace else ""
         name = f"{shorten(share.thread_id + namespace, 30)} · {share.rows:,}"
-        bars.append(Bar(name, share.bytes, "thread"))
+        framework = next(iter(share.namespace), "")
+        bars.append(Bar(name, share.bytes, colours.get(framework, REST)))
     others = space.logs - len(space.largest)
     if others > 0:
-        bars.append(Bar(f"{others:,} others", space.rest_bytes, REST))
+        bars.append(Bar(f"{others:,} others", space.rest_bytes))
     return bars

@@ -55,6 +55,14 @@ class Terminal:
         """Print *value* as JSON on stdout, for people."""
         sys.stdout.write(format_json(value) + "\n")
 
+    def print_line(self, value: Any) -> None:
+        """Print a document on a line of stdout."""
+        sys.stdout.write(format_json(value, indent=None) + "\n")
+
+    def flush(self) -> None:
+        """Hand over what was printed, for a reader that waits for it."""
+        sys.stdout.flush()
+
     def print_raw(self, text: str) -> None:
         """Print text for another program on stdout as it is, such as SQL."""
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
@@ -68,6 +76,28 @@ class Terminal:
             highlight=False,
             soft_wrap=True,
         )
+
+    def print_block(self, text: str | Text, *, indent: int, style: str | None = None) -> None:
+        """Print text for people, every line of it indented, also those that a terminal wraps.
+
+        A `Text` is one line, without control characters.
+        """
+        from rich.text import Text
+
+        console = self._console(stderr=self._data_format is not None)
+        room = max(console.width - indent, 1)
+        lines = (
+            [text]
+            if isinstance(text, Text)
+            else [
+                Text(escape_controls(line), style or "") for line in text.expandtabs(4).split("\n")
+            ]
+        )
+        for whole in lines:
+            is_wide = console.file.isatty() and whole.cell_len > room
+            for piece in whole.wrap(console, room) if is_wide else [whole]:
+                piece.rstrip()
+                console.print(Text(" " * indent) + piece if piece else "", soft_wrap=True)
 
     def print_note(self, text: str) -> None:
         """Print a note or an error on stderr; it is no part of the answer."""

@@ -19,6 +19,8 @@ from memalchemy.contracts import Packed
 Range = tuple[int, int]
 
 FORMAT = "msgpack"
+EMPTY = "memalchemy:empty"
+"""Format of a value that stands for no value: see the adapter of LangGraph."""
 _UNREADABLE = (ValueError, TypeError, RecursionError)
 _NO_TEXT = frozenset({"id", "type"})
 """Fields of an object that hold names, and nothing that anybody said."""
@@ -36,8 +38,10 @@ class Extension:
 
 def plain_tree(value: Packed) -> Any:
     """Return the content as dicts, lists and scalars; *value* itself if it cannot be read."""
+    if value.format in ("null", "bytes"):  # as LangGraph's serialiser writes these
+        return None if value.format == "null" else value.data
     if value.format != FORMAT:
-        return value.data if value.format == "bytes" else value
+        return value
     try:
         return _plain(_unpack(value.data))
     except _UNREADABLE:

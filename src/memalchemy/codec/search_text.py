@@ -250,6 +250,22 @@ def _item_texts(value: Any, metadata: Mapping[str, Any]) -> Iterator[str]:
     yield from texts_in(dict(metadata))
 
 
+def joined_texts(*values: Any) -> str:
+    """Return the texts of values in which a search looks for words, with a dot between them.
+
+    At most about `MAX_TEXT` characters of them.
+    """
+    found: list[str] = []
+    room = MAX_TEXT
+    for value in values:
+        for text in texts_in(value):
+            found.append(text[:room])
+            room -= len(text)
+            if room <= 0:
+                return " · ".join(found)
+    return " · ".join(found)
+
+
 def _fold(text: str) -> str:
     """Fold compatibility forms and drop accents; Hangul and voiced kana stay whole."""
     # No mark that is kept composes with an ASCII letter, so each run can be folded by itself.

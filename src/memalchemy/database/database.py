@@ -7,6 +7,7 @@ server's connection or on a connection of the host application's, and is written
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from copy import copy
@@ -476,5 +477,9 @@ def check_database(given: object, taker: object) -> Database:
     kind, name = type(given), type(taker).__name__
     found, advice = kind.__qualname__, "give it memalchemy.Database(url)"
     if kind.__module__ == "memalchemy.sync":
-        found, advice = f"memalchemy.sync.{found}", f"without await it is memalchemy.sync.{name}"
+        found = f"memalchemy.sync.{found}"
+        if hasattr(sys.modules[kind.__module__], name):
+            advice = f"without await it is memalchemy.sync.{name}"
+        else:
+            advice += f": {name} has only methods with await"
     raise TypeError(f"{name} takes a memalchemy.Database, not {found}; {advice}")

@@ -459,6 +459,10 @@ class Maintenance:
         """Wait until no other process migrates *schema*; held until the transaction ends."""
         raise NotImplementedError
 
+    def schema_of_visible_table(self, connection: Connection, table: str) -> str | None:
+        """Return the schema in which *table* is found by its name alone, if it is found."""
+        return connection.dialect.default_schema_name
+
     def create_extras(self, revision: str, operations: Any, schema: str | None) -> bool:
         """Create what belongs to this database alone: text indexes, triggers, storage options.
 

@@ -773,6 +773,14 @@ class PostgreSQLMaintenance(Maintenance):
         )
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
 
+    def schema_of_visible_table(self, connection: Connection, table: str) -> str | None:
+        query = text(
+            "SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE c.relname = :table AND pg_table_is_visible(c.oid)"
+        )
+        schema: str | None = connection.scalar(query, {"table": table})
+        return schema
+
     def sizes(self, exact: bool) -> Executable | None:
         if not exact:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import datetime
 from typing import Any
 
 from memalchemy.errors import InvalidArgument
@@ -17,8 +18,8 @@ def encode_cursor(value: Any) -> str:
     return base64.urlsafe_b64encode(document).decode("ascii").rstrip("=")
 
 
-def decode_cursor(cursor: str, length: int) -> list[Any]:
-    """Return the list of *length* values that a cursor holds.
+def decode_cursor(cursor: str, *lengths: int) -> list[Any]:
+    """Return the list of values, one of *lengths* of them, that a cursor holds.
 
     Raises:
         InvalidArgument: it is none.
@@ -30,6 +31,21 @@ def decode_cursor(cursor: str, length: int) -> list[Any]:
         found = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
     except (ValueError, RecursionError):
         raise InvalidArgument("this cursor is not one that this server gave out") from None
-    if not isinstance(found, list) or len(found) != length:
+    if not isinstance(found, list) or len(found) not in lengths:
         raise InvalidArgument("this cursor is of another listing")
     return found
+
+
+def moment_of(stamp: Any) -> datetime:
+    """Return the time that a cursor holds in ISO 8601.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    try:
+        moment = datetime.fromisoformat(stamp)
+        if moment.utcoffset() is None:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise InvalidArgument("this cursor holds no time") from None
+    return moment

@@ -14,14 +14,27 @@ from sqlalchemy import (
     distinct,
     func,
     literal_column,
+    not_,
+    or_,
     select,
 )
 
 from memalchemy.dialects import Dialect, in_namespace
+from memalchemy.inspection import _internal
 from memalchemy.log.entries import is_not_empty
 from memalchemy.log.listing import newest_first
 from memalchemy.log.pending_writes import is_write
-from memalchemy.log.tables import CHECKPOINTS, DELTAS, NAMES, THREADS, live, of_log, same_log
+from memalchemy.log.tables import (
+    CHECKPOINTS,
+    DELTAS,
+    NAMES,
+    THREADS,
+    constants,
+    live,
+    of_log,
+    of_thread,
+    same_log,
+)
 from memalchemy.search.scope import EMBEDDINGS, ITEMS, STORED, in_scope, live_item, of_item
 from memalchemy.search.scope import same_item as of_same_item
 from memalchemy.statements import column_bind, statement
@@ -60,12 +73,41 @@ def _like() -> Any:
 
 @statement(scope=SCOPES)
 def match_ids(dialect: Dialect, scope: str) -> Executable:
-    """Select the names of logs whose thread's id matches ``p_like``, in the order of an index.
+    """Select the names of logs whose thread's id matches ``p_like``, in the order of the ids.
 
-    Deleted and empty logs are among them: the index alone is read.
+    Ids from ``p_low`` to before ``p_high`` are looked at. Deleted and empty logs are among them:
+    the index of names alone is read.
     """
+    id_ = THREADS.c.thread_id
+    low, high = (bindparam(name, type_=id_.type) for name in ("p_low", "p_high"))
+    return (
+        select(id_, THREADS.c.namespace)
+        .where(_in_scope(scope), _like(), id_ >= low, id_ < high)
+        .order_by(id_)
+        .limit(bindparam("p_limit"))
+    )
+
+
+@statement(scope=("below", "namespace"))
+def match_ids_of_few(dialect: Dialect, scope: str) -> Executable:
+    """Select the names of logs of a small namespace whose thread's id matches ``p_like``."""
     names = (THREADS.c.thread_id, THREADS.c.namespace)
-    return select(*names).where(_in_scope(scope), _like()).limit(bindparam("p_limit"))
+    here = in_namespace(THREADS, below=scope == "below")
+    return select(*names).where(here, _like()).limit(bindparam("p_limit"))
+
+
+@statement()
+def skip_ids(dialect: Dialect) -> Executable:
+    """Select the id that stands ``p_offset`` logs behind the first one from ``p_low`` on."""
+    id_ = THREADS.c.thread_id
+    tenant = THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type)
+    return (
+        select(id_)
+        .where(tenant, id_ >= bindparam("p_low", type_=id_.type))
+        .order_by(id_)
+        .limit(1)
+        .offset(bindparam("p_offset", type_=Integer))
+    )
 
 
 @statement()
@@ -195,10 +237,17 @@ def read_small_writes(dialect: Dialect) -> Executable:
     )
 
 
+def _not_internal() -> Any:
+    """Return the condition that leaves out what `memalchemy.inspection._internal` names."""
+    path = ITEMS.c.namespace
+    return and_(*(not_(path.like(bindparam(name, type_=String(64)))) for name in _internal.NAMES))
+
+
 @statement(order=("newest", "key"), below=(False, True), after=(False, True))
 def list_item_rows(dialect: Dialect, order: str, below: bool, after: bool) -> Executable:
     """Select a page of items with their sizes; a value of over ``p_most`` bytes is NULL."""
     conditions, ordered = page_of_items(order, below, after)
+    conditions.append(_not_internal())
     size = dialect.statements.byte_length(ITEMS.c.value)
     vectors = (
         select(func.count()).select_from(EMBEDDINGS).where(of_same_item(EMBEDDINGS, ITEMS))
@@ -228,11 +277,33 @@ def count_some_items(dialect: Dialect, below: bool) -> Executable:
     """Count the items of a scope, up to ``p_limit``."""
     some = (
         select(literal_column("1").label("one"))
-        .where(in_scope(ITEMS, below), live_item())
+        .where(in_scope(ITEMS, below), live_item(), _not_internal())
         .limit(bindparam("p_limit"))
         .subquery("some_items")
     )
     return select(func.count().label("items")).select_from(some)
+
+
+@statement(below=(False, True))
+def changed_items(dialect: Dialect, below: bool) -> Executable:
+    """Select the items of a scope written at ``p_after`` or later, the last written first.
+
+    Of a scope with *below* the first ``p_most`` items alone are looked at, in no order: no index
+    has the times of several namespaces.
+    """
+    names = ("namespace", "key", "updated_at")
+    some: Any = ITEMS
+    here = (in_scope(ITEMS, below), live_item(), _not_internal())
+    if below:
+        columns = (ITEMS.c[name] for name in names)
+        some = select(*columns).where(*here).limit(bindparam("p_most")).subquery("some_items")
+    late = some.c.updated_at >= bindparam("p_after", type_=ITEMS.c.updated_at.type)
+    return (
+        select(*(some.c[name] for name in names))
+        .where(late, *(() if below else here))
+        .order_by(some.c.updated_at.desc())
+        .limit(bindparam("p_limit"))
+    )
 
 
 @statement()
@@ -243,5 +314,54 @@ def list_vectors(dialect: Dialect) -> Executable:
         select(*(EMBEDDINGS.c[name] for name in names))
         .where(of_item(EMBEDDINGS))
         .order_by(EMBEDDINGS.c.field, EMBEDDINGS.c.model, EMBEDDINGS.c.part)
+        .limit(bindparam("p_limit"))
+    )
+
+
+# --- What is written to a thread -----------------------------------------------------------------
+
+
+@statement(one=(False, True))
+def read_positions(dialect: Dialect, one: bool) -> Executable:
+    """Select the live logs of a thread with their next positions, the last written first.
+
+    With *one* that log alone.
+    """
+    names = ("namespace", "next_seq", "created_at", "updated_at")
+    query = select(*(THREADS.c[name] for name in names))
+    if one:
+        return query.where(of_log(THREADS), live())
+    # An index has the order by active_at: SQLite would go through all threads of the tenant.
+    order = (THREADS.c.updated_at.desc(), THREADS.c.namespace)
+    return query.where(of_thread(), live()).order_by(*order).limit(bindparam("p_limit"))
+
+
+@statement(end=("first", "last"))
+def read_activity(dialect: Dialect, end: str) -> Executable:
+    """Select the first or last entries, writes and checkpoints of a log beyond ``p_after``.
+
+    Only entries and writes have a payload: that of a state is NULL. A state whose checkpoint has
+    been saved anew, or deleted, is none.
+    """
+    seq, kind = DELTAS.c.seq, DELTAS.c.kind
+    readable = kind.in_(constants("entry", "write"))
+    here = and_(same_log(CHECKPOINTS, DELTAS), CHECKPOINTS.c.seq == seq)
+    of_row = ("seq", "kind", "entry_key", "overwrites", "codec", "checksum", "stored_at")
+    of_checkpoint = ("checkpoint_id", "parent_id", "meta", "raw_size", "stored_size", "created_at")
+    return (
+        select(
+            *(DELTAS.c[name] for name in of_row),
+            func.coalesce(DELTAS.c.occurred_at, CHECKPOINTS.c.occurred_at).label("occurred_at"),
+            DELTAS.c.label,
+            case((readable, DELTAS.c.payload)).label("payload"),
+            *(CHECKPOINTS.c[name] for name in of_checkpoint),
+        )
+        .select_from(DELTAS.outerjoin(CHECKPOINTS, here))
+        .where(
+            of_log(DELTAS),
+            seq > bindparam("p_after", type_=seq.type),
+            or_(readable, CHECKPOINTS.c.checkpoint_id.is_not(None)),
+        )
+        .order_by(seq if end == "first" else seq.desc())
         .limit(bindparam("p_limit"))
     )

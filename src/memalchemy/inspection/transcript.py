@@ -1,362 +1,202 @@
-"""Messages of any framework as records of one form, and where a state keeps its messages."""
+"""Transcripts: a state or a log as the messages that it consists of."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from datetime import datetime
+import asyncio
+from collections.abc import Iterable
 from typing import Any
 
-import orjson
-
-from memalchemy.codec.foreign_msgpack import ForeignObject
-from memalchemy.contracts import Packed
-from memalchemy.inspection.tree import preview, resolved, tree
-from memalchemy.messages import (
-    arguments_of,
-    content_field,
-    parts_of,
-    read,
-    results_of,
-    role_of,
-    says_error,
-    text_of,
-    thought_of,
-    words_of,
-)
-
-TEXT = 20_000
-"""Characters of a text in a record; a longer text is cut."""
-
-OBJECT = "~object"
-"""Key of a dict that stands for an object of Microsoft's Agent Framework."""
-
-EMPTY = "memalchemy:empty"
-"""Format of a packed value that stands for no value: see the adapter of LangGraph."""
-
-_DEPTH = 7
-_VISITED = 20_000
-_SAMPLE = 8
-_JSON_TEXT = 64 * 1024 * 1024
-"""Characters of the longest text that is read as JSON, to look for messages in it."""
-
-_NAMES = ("messages", "chat_history", "history", "turns", "conversation")
-"""Keys of a state that are looked at first."""
-
-_CALL_ENDS, _OUTPUT_ENDS = "_call", "_call_output"
-
-Message = dict[str, Any]
-Path = tuple[str | int, ...]
+from memalchemy.contracts import CheckpointInfo
+from memalchemy.database import Database
+from memalchemy.errors import NotFound
+from memalchemy.inspection._logs import log_of, read_head
+from memalchemy.inspection._records import Record
+from memalchemy.inspection.entries import entry_log_of, read_tail, require_entry
+from memalchemy.inspection.messages import message, rest_of, whole_texts
+from memalchemy.inspection.states import LoadedState, States
+from memalchemy.inspection.tree import tree
+from memalchemy.inspection.writes import interrupts_of_state
+from memalchemy.log import Log
 
 
-# --- A message ----------------------------------------------------------------------------------
+async def read_transcript(
+    states: States,
+    thread_id: str,
+    namespace: Iterable[str] = (),
+    *,
+    at: str | None = None,
+    before: int | None = None,
+    limit: int = 100,
+    whole: bool = False,
+) -> Record:
+    """Return a state's messages, or a log's entries as messages: those *before* an index.
 
-
-def message(index: int, value: Any, occurred_at: datetime | None = None) -> Message:
-    """Return a message, or any other entry, as a record.
-
-    What is no message has the role ``""`` and the field ``value``, a tree.
+    The messages of a state are looked for in whatever form a framework keeps it. A log of
+    entries, or a thread whose newest state has no messages, is shown entry by entry; the index
+    of an entry is its position. With *whole* no text is cut, and arguments and values are plain
+    values in the place of trees.
     """
-    given = plain(value)
-    found = _parts(given)
-    record: Message = {
-        "index": index,
-        "role": found.pop("role"),
-        "name": _name(given),
-        **found,
-        "occurred_at": None if occurred_at is None else occurred_at.isoformat(),
-        "truncated": False,
+    log = log_of(states.db, thread_id, namespace)
+    info = await states.checkpoint(log, at)
+    if info is None and at is not None:
+        raise NotFound(f"thread {thread_id!r} has no checkpoint {at!r}")
+    if info is not None:
+        loaded = await states.load(log, info)
+        if loaded.found is not None:
+            return await asyncio.to_thread(_transcript_of_state, loaded, info, before, limit, whole)
+    if at is None:
+        logged = await _transcript_of_log(states.db, log, before, limit, whole)
+        if logged is not None:
+            if info is not None:
+                logged["rest"] = await _rest(states, log, info)
+            return logged
+    if info is None:
+        await read_head(states.db, log)
+    rest = None if info is None else await _rest(states, log, info)
+    return {
+        "source": "none",
+        "at": None if info is None else info.checkpoint_id,
+        "total": 0,
+        "first": 0,
+        "messages": [],
+        "rest": rest,
+        "path": None,
+        "previous": None,
     }
-    if not record["role"]:
-        record["text"], record["value"] = preview(given), tree(given)
-    for holder in (record, *record["results"]):
-        for name in ("text", "thought"):
-            text = holder.get(name)
-            if isinstance(text, str) and len(text) > TEXT:
-                holder[name] = text[:TEXT]
-                record["truncated"] = True
-    return record
 
 
-def whole_texts(value: Any) -> dict[str, Any]:
-    """Return the uncut text, thought and results of a message."""
-    given = plain(value)
-    found = _parts(given)
-    text = found["text"] if found["role"] else preview(given, 1_000_000)
-    return {"text": text, "thought": found["thought"], "results": found["results"]}
+async def read_added_messages(
+    states: States,
+    thread_id: str,
+    namespace: Iterable[str] = (),
+    *,
+    at: str,
+    limit: int = 100,
+    whole: bool = False,
+) -> Record:
+    """Return the messages that a step added: those after the common beginning with its parent.
 
-
-def _parts(given: Any) -> dict[str, Any]:
-    role = role_of(given)
-    kind = read(given, "type")
-    calls: list[dict[str, Any]] = []
-    results: list[dict[str, Any]] = []
-    thoughts: list[str] = []
-    texts: list[str] = []
-    if not role and kind == "reasoning":
-        return _made("assistant", "", thought_of(given), [], [])
-    if not role and isinstance(kind, str) and kind.endswith((_CALL_ENDS, _OUTPUT_ENDS)):
-        return _item_of_a_tool(given, kind)
-    if role == "assistant" and read(given, "role") is None and kind == "function_call":
-        calls.append(_call(read(given, "call_id"), read(given, "name"), arguments_of(given)))
-        return _made(role, "", "", calls, [])
-    parts = parts_of(given)
-    for part in parts:
-        if part.kind == "text":
-            texts.append(words_of(part.content))
-        elif part.kind == "thought":
-            thoughts.append(part.content or "")
-        elif part.kind == "call":
-            calls.append(_call(part.id, part.name, part.content))
-        else:
-            results.append(_result(part.id, part.name, _result_text(part.content), part.is_error))
-    known = {call["id"] for call in calls}
-    for holder in (given, read(given, "additional_kwargs")):
-        for call in read(holder, "tool_calls") or ():
-            function = read(call, "function")
-            id_ = read(call, "id") or read(call, "call_id")
-            if id_ is None or id_ not in known:
-                name = read(call, "name") or read(function, "name")
-                calls.append(_call(id_, name, arguments_of(call)))
-                known.add(id_)
-    thoughts += [text for name in _THOUGHT_FIELDS if isinstance(text := read(given, name), str)]
-    text = "\n".join(filter(None, texts)) if parts else text_of(given)
-    if role == "tool" and not results:
-        (id_, *_) = results_of(given) or [None]
-        text = text or _result_text(read(given, content_field(given)))
-        results, text = [_result(id_, _name(given), text, says_error(given))], ""
-    return _made(role, text, "\n".join(filter(None, thoughts)), calls, results)
-
-
-_THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
-"""Fields of a message, beside its content, that hold a thought as text."""
-
-
-def _made(
-    role: str,
-    text: str,
-    thought: str,
-    calls: list[dict[str, Any]],
-    results: list[dict[str, Any]],
-) -> dict[str, Any]:
-    return {"role": role, "text": text, "thought": thought, "calls": calls, "results": results}
-
-
-def _item_of_a_tool(item: Any, kind: str) -> dict[str, Any]:
-    """Return an item of OpenAI's Responses for a tool of theirs: ``web_search_call`` and others."""
-    id_ = read(item, "call_id") or read(item, "id")
-    if kind.endswith(_OUTPUT_ENDS):
-        text = _result_text(read(item, "output"))
-        return _made("tool", "", "", [], [_result(id_, kind.removesuffix("_output"), text, False)])
-    known = ("id", "call_id", "type", "status", "name")
-    arguments = arguments_of(item)
-    if arguments is None:
-        arguments = {name: value for name, value in item.items() if name not in known}
-    return _made("assistant", "", "", [_call(id_, read(item, "name") or kind, arguments)], [])
-
-
-def _call(id_: Any, name: Any, arguments: Any) -> dict[str, Any]:
-    if isinstance(arguments, str) and arguments[:1] in ("{", "["):
-        with suppress(orjson.JSONDecodeError):
-            arguments = orjson.loads(arguments)
-    return {"id": _text(id_), "name": _text(name), "arguments": tree(arguments)}
-
-
-def _result(id_: Any, name: Any, text: str, is_error: bool) -> dict[str, Any]:
-    return {"id": _text(id_), "name": _text(name), "text": text, "error": is_error}
-
-
-def _result_text(content: Any) -> str:
-    """Return the text of a tool's result: its words, or the JSON of what has none."""
-    if (words := words_of(content)) or content is None or content == "":
-        return words
-    try:
-        return orjson.dumps(content, option=orjson.OPT_INDENT_2, default=str).decode()
-    except (TypeError, orjson.JSONEncodeError):  # such as a text with lone surrogates
-        return preview(content, TEXT)
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
-def _name(given: Any) -> str | None:
-    for name in ("name", "author", "author_name"):
-        found = read(given, name)
-        if isinstance(found, str) and found:
-            return found
-    return None
-
-
-def plain(value: Any) -> Any:
-    """Return a value without the forms in which frameworks store objects, for `messages`."""
-    value = resolved(value)
-    if type(value) is ForeignObject:
-        return plain(value.content)
-    if type(value) is dict:
-        if OBJECT in value:
-            return plain(_content_of_object(value))
-        if type(raw := value.get("raw_item")) is dict:  # of a run of OpenAI's Agents SDK
-            return plain(raw)
-        found = {name: plain(one) for name, one in value.items()}
-        if type(role := found.get("role")) is dict and "value" in role:
-            found["role"] = role["value"]
-        return found
-    if type(value) in (list, tuple):
-        return [plain(one) for one in value]
-    return value
-
-
-def _content_of_object(value: Mapping[str, Any]) -> Any:
-    if "state" in value:
-        state = value["state"]
-        # An object with slots has the state (attributes, slots).
-        if type(state) in (list, tuple) and len(state) == 2 and isinstance(state[1], dict):
-            return {**(state[0] or {}), **state[1]}
-        return state
-    for form in ("items", "call", "new"):
-        found = value.get(form)
-        if found:
-            return found[0] if form == "call" and len(found) == 1 else found
-    return {name: one for name, one in value.items() if name != OBJECT}
-
-
-# --- The messages of a state ----------------------------------------------------------------------
-
-
-def is_message(value: Any) -> bool:
-    """Return whether a value looks like a message: it has a role, and content or calls."""
-    value = _shallow(value)
-    if not isinstance(value, dict):
-        return False
-    if value.get("type") in ("reasoning", "function_call", "function_call_output"):
-        return True
-    try:
-        if not role_of(value):
-            return False
-    except TypeError:  # an unhashable type of something else
-        return False
-    return (
-        read(value, content_field(value)) is not None
-        or isinstance(value.get("message"), dict)
-        or bool(value.get("tool_calls"))
-        or value.get("content", 0) is None
-    )
-
-
-def _shallow(value: Any) -> Any:
-    """Return a value as `plain` does, without looking at what is in it."""
-    while True:
-        value = resolved(value)
-        if type(value) is ForeignObject:
-            value = value.content
-        elif type(value) is dict and OBJECT in value:
-            value = _content_of_object(value)
-        elif type(value) is dict and type(value.get("raw_item")) is dict:
-            value = value["raw_item"]
-        else:
-            break
-    if type(value) is dict and type(role := value.get("role")) is dict:
-        role = _shallow(role)
-        value = {**value, "role": role.get("value") if type(role) is dict else role}
-    return value
-
-
-def messages_of(state: Any) -> tuple[Path, list[Any]] | None:
-    """Return the messages of a state and the path to them; ``None`` if it has none.
-
-    They are looked for under the usual names first, and then anywhere: the longest list counts.
+    Of more than *limit* the newest. Of a step whose parent was deleted it is the last message
+    alone. ``total`` counts all messages of the state, and ``waiting`` has the interrupts that the
+    state itself holds; those of LangGraph are pending writes.
     """
-    state = _json(_shallow(state))
-    if is_message_list(state):
-        return (), list(_shallow(state))
-    if isinstance(state, dict):
-        if (run := _of_a_run(state)) is not None:
-            return run
-        for name in _NAMES:
-            if name in state and is_message_list(state[name]):
-                return (name,), list(_shallow(state[name]))
-    best: tuple[Path, list[Any]] | None = None
-    queue: list[tuple[Path, Any]] = [((), state)]
-    visited = 0
-    while queue and visited < _VISITED:
-        path, value = queue.pop(0)
-        visited += 1
-        value = _json(_shallow(value)) if len(path) <= 2 else _shallow(value)
-        if path and is_message_list(value):
-            if best is None or len(value) > len(best[1]):
-                best = path, list(value)
-            continue
-        if len(path) < _DEPTH:
-            if isinstance(value, dict):
-                queue += [((*path, name), one) for name, one in value.items() if _may_hold(one)]
-            elif isinstance(value, (list, tuple)):
-                queue += [((*path, at), one) for at, one in enumerate(value) if _may_hold(one)]
-    return best
+    log = log_of(states.db, thread_id, namespace)
+    info = await states.require_checkpoint(log, at)
+    loaded = await states.load(log, info)
+    common = 0
+    if info.parent_id is not None:
+        parent = await states.checkpoint(log, info.parent_id)
+        before = None if parent is None else await states.load(log, parent)
+        common = await asyncio.to_thread(_common_beginning, loaded, before)
+    return await asyncio.to_thread(_added, loaded, info, common, limit, whole)
 
 
-def _may_hold(value: Any) -> bool:
-    if type(value) is Packed:
-        return bool(value.data)
-    return isinstance(value, (dict, list, tuple)) or type(value) is ForeignObject or _is_json(value)
+async def read_text(
+    states: States,
+    thread_id: str,
+    namespace: Iterable[str] = (),
+    *,
+    index: int,
+    at: str | None = None,
+) -> Record:
+    """Return the uncut texts of one message of a transcript."""
+    log = log_of(states.db, thread_id, namespace)
+    info = await states.checkpoint(log, at)
+    if info is not None:
+        loaded = await states.load(log, info)
+        if loaded.found is not None:
+            messages = loaded.found[1]
+            if not 0 <= index < len(messages):
+                raise NotFound("there is no message of this index")
+            return {"index": index} | whole_texts(messages[index])
+    entry = await require_entry(states.db, log, index)
+    return {"index": index} | whole_texts(entry.value)
 
 
-def _is_json(value: Any) -> bool:
-    return type(value) is str and value[:1] in ("{", "[") and len(value) < _JSON_TEXT
-
-
-def _json(value: Any) -> Any:
-    """Return what a text that is JSON says; any other value as it is."""
-    if not _is_json(value):
-        return value
-    try:
-        return orjson.loads(value)
-    except orjson.JSONDecodeError:
-        return value
-
-
-def _of_a_run(state: dict[str, Any]) -> tuple[Path, list[Any]] | None:
-    """Return the messages of a `RunState` of OpenAI's Agents SDK."""
-    for given, made in (
-        ("original_input", "generated_items"),
-        ("originalInput", "generatedItems"),
-    ):
-        if given not in state or not isinstance(state.get(made), list):
-            continue
-        first = state[given]
-        if isinstance(first, str):
-            first = [{"role": "user", "content": first}]
-        return (made,), [*(first if isinstance(first, list) else ()), *state[made]]
-    return None
-
-
-def is_message_list(value: Any) -> bool:
-    """Return whether a value is a list of messages, as its first and last elements tell."""
-    value = _shallow(value)
-    if not isinstance(value, (list, tuple)) or not value:
-        return False
-    some: Sequence[Any] = [*value[:_SAMPLE], *value[_SAMPLE:][-_SAMPLE:]]
-    return 2 * sum(map(is_message, some)) > len(some)
-
-
-def rest_of(state: Any, path: Path) -> Any:
-    """Return a state without its messages, and without what a framework keeps for itself."""
-    state = _shallow(state)
-    if not isinstance(state, dict):
-        return None if not path else state
-    own = path[0] if len(path) == 1 else None
-    rest = {
-        name: value
-        for name, value in state.items()
-        if name != own and not _is_internal(name) and not is_empty(value)
+def _transcript_of_state(
+    loaded: LoadedState, info: CheckpointInfo, before: int | None, limit: int, whole: bool
+) -> Record:
+    assert loaded.found is not None
+    path, messages = loaded.found
+    end = len(messages) if before is None else max(0, min(before, len(messages)))
+    first = max(0, end - limit)
+    return {
+        "source": "state",
+        "at": info.checkpoint_id,
+        "total": len(messages),
+        "first": first,
+        "messages": [message(at, messages[at], whole=whole) for at in range(first, end)],
+        "rest": _tree_or_none(rest_of(loaded.state, path)),
+        "path": "".join(f"/{_escaped(step)}" for step in path),
+        "previous": first or None,
     }
-    return rest or None
 
 
-def _is_internal(name: Any) -> bool:
-    return isinstance(name, str) and name.startswith(("~", "__", "branch:to:"))
+def _common_beginning(loaded: LoadedState, parent: LoadedState | None) -> int:
+    """Return the number of messages that a state begins with as its parent's does.
+
+    Of a parent that was deleted, all but the last message count as known.
+    """
+    messages = [] if loaded.found is None else loaded.found[1]
+    if parent is None:
+        return max(len(messages) - 1, 0)
+    known = [] if parent.found is None else parent.found[1]
+    pairs = zip(messages, known, strict=False)
+    differs = (at for at, (one, other) in enumerate(pairs) if one != other)
+    return next(differs, min(len(messages), len(known)))
 
 
-def is_empty(value: Any) -> bool:
-    """Return whether a value stands for a channel without a value."""
-    return type(value) is Packed and value.format == EMPTY
+def _added(
+    loaded: LoadedState, info: CheckpointInfo, common: int, limit: int, whole: bool
+) -> Record:
+    messages = [] if loaded.found is None else loaded.found[1]
+    first = max(common, len(messages) - limit)
+    return {
+        "at": info.checkpoint_id,
+        "parent_id": info.parent_id,
+        "total": len(messages),
+        "added": len(messages) - common,
+        "first": first,
+        "messages": [message(at, messages[at], whole=whole) for at in range(first, len(messages))],
+        "waiting": [
+            one if whole else one | {"value": tree(one["value"])}
+            for one in interrupts_of_state(loaded.state)
+        ],
+    }
+
+
+async def _transcript_of_log(
+    db: Database, log: Log, before: int | None, limit: int, whole: bool
+) -> Record | None:
+    found = await read_tail(db, log, limit + 1, before)
+    if not found and before is None:
+        return None
+    total = await entry_log_of(db, log).count(log.thread_id)
+    shown = found[-limit:]
+
+    def messages() -> list[Record]:
+        return [message(one.position, one.value, one.occurred_at, whole=whole) for one in shown]
+
+    return {
+        "source": "log",
+        "at": None,
+        "total": total,
+        "first": shown[0].position if shown else 0,
+        "messages": await asyncio.to_thread(messages),
+        "rest": None,
+        "path": None,
+        "previous": shown[0].position if len(found) > limit else None,
+    }
+
+
+async def _rest(states: States, log: Log, info: CheckpointInfo) -> Record | None:
+    loaded = await states.load(log, info)
+    return await asyncio.to_thread(lambda: _tree_or_none(rest_of(loaded.state, ())))
+
+
+def _escaped(step: str | int) -> str:
+    return str(step).replace("~", "~0").replace("/", "~1")
+
+
+def _tree_or_none(value: Any) -> Record | None:
+    return None if value is None else tree(value)

@@ -24,6 +24,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memalchemy import _fork_safe_locks, sync
+from memalchemy._environment import URL_VARIABLE, schema_of_environment
 from memalchemy.database import Database
 from memalchemy.errors import DriverMissing
 from memalchemy.keys import check_namespace
@@ -35,7 +36,6 @@ A = TypeVar("A", bound="Adapter")
 P = ParamSpec("P")
 T = TypeVar("T")
 
-DATABASE_VARIABLE = "MEMALCHEMY_URL"
 IN_MEMORY = "sqlite://"
 PAGE = 500
 NO_LIMIT = 2**31 - 1
@@ -134,13 +134,18 @@ class Adapter:
 
     def _open(self, given: object) -> Database:
         target = _target_of(given, type(self).__name__)
+        schema = None
+        if given is None and isinstance(target, str):
+            schema = schema_of_environment(target)
         if not self.shares_databases or str(target) in (IN_MEMORY, f"{IN_MEMORY}/:memory:"):
-            return Database(target)
+            return Database(target, schema=schema)
         # A relative path means another file in another directory.
         relative = _RELATIVE.match(str(target))
-        key = (target, os.getcwd()) if relative else target
+        key = (target, schema, os.getcwd() if relative else None)
         found = _opened.get(key)
-        return _opened.setdefault(key, Database(target)) if found is None else found
+        if found is None:
+            found = _opened.setdefault(key, Database(target, schema=schema))
+        return found
 
 
 class SyncAdapter(Adapter):
@@ -245,7 +250,7 @@ def _target_of(given: object, adapter: str) -> str | URL | AsyncEngine:
         TypeError: it names no database. Its value is not shown: there may be a password in it.
     """
     if given is None:
-        return os.environ.get(DATABASE_VARIABLE) or IN_MEMORY
+        return os.environ.get(URL_VARIABLE) or IN_MEMORY
     if given == ":memory:":
         return IN_MEMORY
     if isinstance(given, os.PathLike):

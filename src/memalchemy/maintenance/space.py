@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -32,14 +32,25 @@ from memalchemy.dialects import TEXT_INDEXES, Dialect
 from memalchemy.errors import CapabilityMissing
 from memalchemy.events import Event, operation
 from memalchemy.keys import decode_namespace
-from memalchemy.log.entries import is_not_empty
+from memalchemy.log.entries import is_entry, is_not_empty
 from memalchemy.log.scan import run_query
 from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, constants, live, same_log
 from memalchemy.schema import Base
 from memalchemy.search.scope import EMBEDDINGS, INTERNAL_RANGE, ITEMS, live_item
 from memalchemy.statements import Program, program_of, statement
 
-__all__ = ["Advice", "Kind", "Piece", "Reclaimed", "Share", "Space", "measure", "reclaim"]
+__all__ = [
+    "Advice",
+    "Framework",
+    "Growth",
+    "Kind",
+    "Piece",
+    "Reclaimed",
+    "Share",
+    "Space",
+    "measure",
+    "reclaim",
+]
 
 TABLES: dict[str, Table] = dict(Base.metadata.tables)
 
@@ -50,6 +61,9 @@ VECTOR_NUMBER_BYTES = 4
 
 ITEM_KINDS = ("item", "item text", "vector")
 """The kinds of rows that are no part of a log."""
+
+GROWTH_DAYS = (1, 7, 30)
+"""Numbers of days for which `Growth` is measured."""
 
 DEAD_SHARE = 0.1
 """The share of dead rows from which on shrinking the file of a table is worth its lock."""
@@ -89,6 +103,37 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
+class Framework:
+    """The live logs of a framework: those whose namespace begins with its name.
+
+    Attributes:
+        name: the first part of the namespace; empty for the root, which holds own threads.
+        raw_bytes: the bytes that its states would take if each was stored whole, and its entries.
+        stored_bytes: the bytes that are stored of them, without search text.
+    """
+
+    name: str
+    threads: int
+    checkpoints: int
+    entries: int
+    raw_bytes: int
+    stored_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The rows of a tenant's logs that were stored in the last days and are still there.
+
+    Attributes:
+        bytes: their payloads, without search text.
+    """
+
+    days: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Share:
     """The payloads and the search text of one log of a tenant."""
 
@@ -106,7 +151,9 @@ class Space:
         items: the items of its stores that have not expired.
         raw_bytes: the bytes that its live states would take if each was stored whole.
         stored_bytes: the bytes that are stored of them.
-        kinds: the tenant's rows by kind.
+        frameworks: the tenant's live logs by framework, the largest first.
+        kinds: the tenant's rows by kind, the largest first.
+        growth: what was stored in the last day, the last 7 days and the last 30.
         largest: the tenant's largest logs, the largest first.
         logs: the number of the tenant's logs.
         pieces: the tables and indexes of the database, the largest first; empty where the database
@@ -123,13 +170,22 @@ class Space:
     items: int
     raw_bytes: int
     stored_bytes: int
+    frameworks: tuple[Framework, ...]
     kinds: tuple[Kind, ...]
+    growth: tuple[Growth, ...]
     largest: tuple[Share, ...]
     logs: int
     pieces: tuple[Piece, ...]
     estimated: bool
     free_bytes: int | None
     file_bytes: int | None
+
+    @property
+    def total_bytes(self) -> int | None:
+        """The file, or on a server the tables and indexes, of all tenants; ``None`` if unknown."""
+        if self.file_bytes is not None:
+            return self.file_bytes
+        return sum(piece.bytes for piece in self.pieces) if self.pieces else None
 
     @property
     def content_bytes(self) -> int:
@@ -146,20 +202,24 @@ class Space:
 async def measure(db: Database, *, largest: int = 10) -> Space:
     """Measure the space that the tenant of *db* takes, and its whole database.
 
-    Reads the lengths of all rows and no payload, with at most nine queries, whatever the number of
-    threads.
+    Reads the lengths of all rows and no payload, with at most eleven queries, whatever the number
+    of threads.
 
     Args:
         largest: the number of logs to name, 1 to 1000.
     """
     if not 1 <= largest <= 1000:
         raise ValueError(f"largest is 1 to 1000, not {largest}")
-    binds = {"k_tenant": db.tenant, "p_now": datetime.now(UTC), "p_limit": largest}
+    now = datetime.now(UTC)
+    binds = {"k_tenant": db.tenant, "p_now": now, "p_limit": largest}
+    since = {f"p_since_{days}": now - timedelta(days=days) for days in GROWTH_DAYS}
     own_items = {"p_internal": INTERNAL_RANGE[0], "p_internal_end": INTERNAL_RANGE[1]}
     d = db.dialect
     threads = await run_query(db, count_threads(d), binds)
     (checkpoints,) = await run_query(db, measure_checkpoints(d), binds)
+    frameworks = await run_query(db, measure_namespaces(d), binds)
     kinds = await run_query(db, measure_kinds(d), binds)
+    (growth,) = await run_query(db, measure_growth(d), binds | since)
     logs = await run_query(db, measure_logs(d), binds)
     (items,) = await run_query(db, measure_items(d), binds | own_items)
     (vectors,) = await run_query(db, measure_vectors(d), binds)
@@ -174,7 +234,16 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
         items=int(items.live),
         raw_bytes=int(checkpoints.raw_bytes),
         stored_bytes=int(checkpoints.stored_bytes),
-        kinds=tuple(_kinds(kinds, items, vectors)),
+        frameworks=_frameworks(frameworks),
+        kinds=tuple(sorted(_kinds(kinds, items, vectors), key=lambda kind: -kind.bytes)),
+        growth=tuple(
+            Growth(
+                days,
+                int(getattr(growth, f"rows_{days}")),
+                int(getattr(growth, f"bytes_{days}")),
+            )
+            for days in GROWTH_DAYS
+        ),
         largest=tuple(
             Share(row.thread_id, decode_namespace(row.namespace), row.entries, int(row.held))
             for row in logs
@@ -185,6 +254,18 @@ async def measure(db: Database, *, largest: int = 10) -> Space:
         free_bytes=None if pages is None else pages[0].freelist_count * pages[0].page_size,
         file_bytes=db.file_bytes,
     )
+
+
+def _frameworks(namespaces: Any) -> tuple[Framework, ...]:
+    """Return the sums of a tenant's namespaces by their first part."""
+    found: dict[str, list[int]] = {}
+    for row in namespaces:
+        name = next(iter(decode_namespace(row.namespace)), "")
+        sums = (row.logs, row.checkpoints, row.entries, row.raw_size, row.stored_size)
+        held = found.get(name, [0] * len(sums))
+        found[name] = [before + int(more) for before, more in zip(held, sums, strict=True)]
+    made = (Framework(name, *sums) for name, sums in found.items())
+    return tuple(sorted(made, key=lambda one: (-one.stored_bytes, one.name)))
 
 
 def _kinds(log_kinds: Any, items: Any, vectors: Any) -> Iterator[Kind]:
@@ -398,7 +479,7 @@ def measure_checkpoints(dialect: Dialect) -> Executable:
             func.coalesce(func.sum(CHECKPOINTS.c.stored_size), 0).label("stored_bytes"),
         )
         .select_from(CHECKPOINTS)
-        .join(DELTAS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
+        .join(DELTAS, _same_row(CHECKPOINTS))
         .join(THREADS, same_log(THREADS, CHECKPOINTS))
         .where(CHECKPOINTS.c.tenant == bindparam("k_tenant"), live())
     )
@@ -426,6 +507,59 @@ def measure_kinds(dialect: Dialect) -> Executable:
         .group_by(DELTAS.c.kind)
         .order_by(DELTAS.c.kind)
     )
+
+
+@statement()
+def measure_namespaces(dialect: Dialect) -> Executable:
+    """Sum what a tenant's live logs hold, by namespace: their states, entries and pending writes.
+
+    The ``raw_size`` of a state is its size if it was stored whole, that of other rows the size of
+    their payload.
+    """
+    length = dialect.statements.byte_length(DELTAS.c.payload)
+    sizes = {
+        name: func.coalesce(func.sum(func.coalesce(CHECKPOINTS.c[name], length)), 0)
+        for name in ("raw_size", "stored_size")
+    }
+    return (
+        select(
+            THREADS.c.namespace,
+            func.count(distinct(THREADS.c.log_id)).label("logs"),
+            func.count(CHECKPOINTS.c.seq).label("checkpoints"),
+            func.coalesce(func.sum(case((is_entry(), 1), else_=0)), 0).label("entries"),
+            *(size.label(name) for name, size in sizes.items()),
+        )
+        .select_from(
+            THREADS.join(DELTAS, same_log(DELTAS, THREADS)).outerjoin(
+                CHECKPOINTS, _same_row(CHECKPOINTS)
+            )
+        )
+        .where(THREADS.c.tenant == bindparam("k_tenant"), live())
+        .group_by(THREADS.c.namespace)
+    )
+
+
+@statement()
+def measure_growth(dialect: Dialect) -> Executable:
+    """Sum the rows of a tenant's logs that were stored since some times, one for `GROWTH_DAYS`."""
+    stored_at = func.coalesce(DELTAS.c.stored_at, CHECKPOINTS.c.created_at)
+    length = dialect.statements.byte_length(DELTAS.c.payload)
+    sums = []
+    for days in GROWTH_DAYS:
+        is_new = stored_at >= bindparam(f"p_since_{days}", type_=CHECKPOINTS.c.created_at.type)
+        sums += [
+            func.coalesce(func.sum(case((is_new, what), else_=0)), 0).label(f"{name}_{days}")
+            for name, what in (("rows", 1), ("bytes", length))
+        ]
+    return (
+        select(*sums)
+        .select_from(DELTAS.outerjoin(CHECKPOINTS, _same_row(CHECKPOINTS)))
+        .where(DELTAS.c.tenant == bindparam("k_tenant"))
+    )
+
+
+def _same_row(table: Table) -> Any:
+    return and_(same_log(table, DELTAS), table.c.seq == DELTAS.c.seq)
 
 
 @statement()

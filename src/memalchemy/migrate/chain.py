@@ -119,10 +119,27 @@ def check(connection: Connection, *, schema: str | None = None, read_only: bool 
     if found == head():
         return
     if found is None or found in revisions():
-        raise SchemaOutdated(found, head(), schema=schema, read_only=read_only)
+        raise SchemaOutdated(
+            found,
+            head(),
+            schema=schema,
+            read_only=read_only,
+            has_schemas=not dialect_of(connection).single_writer,
+            is_langgraph=found is None and _has_langgraph(connection, schema),
+        )
     needs = _oldest_release(connection, schema)
     if needs is None or release_number(needs) > release_number(__version__):
         raise SchemaTooNew(found, needs, __version__)
+
+
+def _has_langgraph(connection: Connection, schema: str | None) -> bool:
+    """Return whether LangGraph's checkpointer has made its tables here."""
+    inspector = sa.inspect(connection)
+    if not inspector.has_table("checkpoints", schema=schema):
+        return False
+    return "checkpoint_ns" in {
+        str(column["name"]) for column in inspector.get_columns("checkpoints", schema=schema)
+    }
 
 
 def upgrade(

@@ -55,6 +55,9 @@ def include_name(
 ) -> Callable[[str | None, str, Any], bool]:
     """A filter for the host's ``context.configure(include_name=…)``: its autogenerate sees no table
     of memalchemy's. *then* is the host's own filter, asked for everything else.
+
+    A table is memalchemy's if it is named like one and lies in *schema*, or in any schema that
+    holds memalchemy's version table, in whichever way the search path makes Alembic report it.
     """
     # Alembic reflects the columns of all tables before it asks the filter. SQLAlchemy warns of the
     # type "vector" unless pgvector's module, where it is installed, has made it known.
@@ -62,11 +65,32 @@ def include_name(
         importlib.import_module("pgvector.sqlalchemy")
 
     def include(name: str | None, type_: str, parents: Any) -> bool:
-        if type_ == "table" and parents.get("schema_name") == schema and is_ours(name):
-            return False
+        if type_ == "table" and name is not None and is_ours(name):
+            reported = parents.get("schema_name")
+            if reported == schema or _lies_in_ours(name, reported):
+                return False
         return True if then is None else then(name, type_, parents)
 
     return include
+
+
+def _lies_in_ours(table: str, reported: str | None) -> bool:
+    """Return whether the schema that Alembic reports of a table holds memalchemy's version table.
+
+    Alembic reports ``None`` of every table that a name without a schema finds. On PostgreSQL that
+    may be one of any schema of the search path, whatever the default schema is.
+    """
+    from alembic import context
+
+    try:
+        connection = context.get_context().connection
+    except (NameError, AttributeError):  # Alembic runs no env.py, or has run one before
+        connection = None
+    if connection is None:
+        return reported is None  # a table too few in a revision is mended, a dropped one is not
+    maintenance = dialect_of(connection).maintenance
+    place = reported or maintenance.schema_of_visible_table(connection, table)
+    return connection.dialect.has_table(connection, VERSION_TABLE, schema=place)
 
 
 def render_item(
@@ -144,8 +168,9 @@ def upgrade_alongside(
 
     Acts when the host's command is ``upgrade``, on the host's connection and in its transaction,
     or, where nobody has begun one, in one of its own. With ``--sql`` it adds memalchemy's script
-    to the host's, from *start* (``base`` unless given: a script cannot look). Does nothing on any
-    other command. Returns the revisions that ran.
+    to the host's, from *start*, or from the command's ``-x memalchemy_start=REVISION``, or from
+    ``base``: a script cannot look. Does nothing on any other command. Returns the revisions that
+    ran.
     """
     theirs: MigrationContext = context.get_context()
     if command_of(theirs) != "upgrade":
@@ -154,6 +179,7 @@ def upgrade_alongside(
         assert theirs.output_buffer is not None
         # The host's script brings its own BEGIN and COMMIT.
         name = dialect_of(theirs).name
+        start = start or context.get_x_argument(as_dictionary=True).get("memalchemy_start")
         script = offline(name, schema=schema, start=start, transaction=False)
         theirs.output_buffer.write(script)
         return []

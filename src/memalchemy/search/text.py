@@ -19,6 +19,7 @@ import math
 from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -44,7 +45,7 @@ from sqlalchemy import (
     tuple_,
 )
 
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import Dialect, namespace_binds
 from memalchemy.log.entries import is_entry
 from memalchemy.log.tables import CHECKPOINT_INFO, CHECKPOINTS, DELTAS, THREADS, live, same_log
 from memalchemy.search.scope import ITEMS, STORED, live_item, not_internal
@@ -185,6 +186,50 @@ def newest_narrowed(dialect: Dialect, below: bool) -> Executable:
 _LOG_ROW = ("log_id", "seq")
 _LOG_NAMES = ("thread_id", "namespace")
 
+LOG_SCOPES = ("namespace", "below", "log", "thread")
+"""A namespace; a namespace and those under it; a thread in a namespace; a thread in all of these.
+
+A term is as rare as it is in the namespace, or in the namespaces, whatever the thread.
+"""
+
+
+def search_scope(
+    dialect: Dialect,
+    tenant: str,
+    path: str,
+    terms: Sequence[Sequence[str]],
+    *,
+    below: bool = False,
+    thread_id: str | None = None,
+) -> tuple[str, dict[str, Any]]:
+    """Return which of `LOG_SCOPES` a search is in, and its binds.
+
+    Args:
+        path: the encoded namespace.
+        terms: those of `codec.search_text.query_terms`.
+    """
+    binds: dict[str, Any] = {
+        **namespace_binds(tenant, path, below),
+        **dialect.text.log_scope_binds(tenant),
+        "terms": dialect.text.terms(terms),
+        "p_terms": len(terms),
+        "p_now": datetime.now(UTC),
+    }
+    if thread_id is None:
+        return "below" if below else "namespace", binds
+    return "thread" if below else "log", binds | {"k_thread_id": thread_id}
+
+
+def _is_below(scope: str) -> bool:
+    return scope in ("below", "thread")
+
+
+def _in_thread(query: Select[Any], scope: str) -> Select[Any]:
+    """Limit *query* to the thread of a scope that has one."""
+    if scope not in ("log", "thread"):
+        return query
+    return query.where(THREADS.c.thread_id == bindparam("k_thread_id"))
+
 
 def _same_log_row(a: Any, b: Any) -> Any:
     return and_(same_log(a, b), a.c.seq == b.c.seq)
@@ -241,18 +286,16 @@ def find_in_logs(
 _ENTRY = ("entry_key", "occurred_at", "stored_at", "codec", "checksum", "search_text", "payload")
 
 
-@statement(scope=("namespace", "log", "below"), weighed=(False, True), one=(False, True))
+@statement(scope=LOG_SCOPES, weighed=(False, True), one=(False, True))
 def search_entries(dialect: Dialect, scope: str, weighed: bool, one: bool) -> Executable:
     """Entries that hold a term, and ``score``, their share of the query.
 
-    They are ordered by share, then by newest. They are those of all threads in a namespace, with
-    ``below`` also in those under it, or of one log, where a term is as rare as in the namespace.
-    With *weighed* a row also has the ``opening`` of its search text, and the whole entry if there
-    are at most `FULL_ROWS` rows; otherwise those columns are NULL. *one* is for queries of one
-    term. Binds ``terms``, ``p_terms`` (their number), those of `TextIndexes.log_hits`, ``p_limit``,
+    They are ordered by share, then by newest. With *weighed* a row also has the ``opening`` of its
+    search text, and the whole entry if there are at most `FULL_ROWS` rows; otherwise those columns
+    are NULL. *one* is for queries of one term. Binds those of `search_scope`, ``p_limit``,
     ``p_offset``.
     """
-    found, asked = _ranked(dialect.text.log_hits(scope == "below"), _LOG_ROW, one)
+    found, asked = _ranked(dialect.text.log_hits(_is_below(scope)), _LOG_ROW, one)
     order = (DELTAS.c.stored_at.desc(), DELTAS.c.seq.desc(), THREADS.c.thread_id.desc())
     chosen = (
         select(
@@ -268,9 +311,7 @@ def search_entries(dialect: Dialect, scope: str, weighed: bool, one: bool) -> Ex
         .limit(bindparam("p_limit"))
         .offset(bindparam("p_offset", type_=Integer))
     )
-    if scope == "log":
-        chosen = chosen.where(THREADS.c.thread_id == bindparam("k_thread_id"))
-    best = dialect.statements.materialized(chosen, "best")
+    best = dialect.statements.materialized(_in_thread(chosen, scope), "best")
     score = (cast(best.c.bits, Float) / asked).label("score")
     query = select(*(best.c[name] for name in (*_LOG_ROW, *_LOG_NAMES)), score)
     if weighed:
@@ -325,25 +366,23 @@ def find_entries(
 # --- Checkpoints ----------------------------------------------------------------------------------
 
 
-@statement(below=(False, True), weighed=(False, True), one=(False, True), last_stored=(False, True))
+@statement(scope=LOG_SCOPES, weighed=(False, True), one=(False, True), last_stored=(False, True))
 def search_checkpoints(
-    dialect: Dialect, below: bool, weighed: bool, one: bool, last_stored: bool
+    dialect: Dialect, scope: str, weighed: bool, one: bool, last_stored: bool
 ) -> Executable | None:
     """Checkpoints that hold a term, and ``score``, their share of the query.
 
-    They are ordered by share, then by newest. They are those of a namespace, with *below* also of
-    the namespaces under it; a term is as rare as it is in all of these. With *weighed* a row also
-    has the ``opening`` of its search text, and the columns of a hit if there are at most
-    `FULL_ROWS` rows; otherwise those columns are NULL. Binds ``terms``, ``p_terms`` (their number),
-    those of `TextIndexes.log_hits`, ``p_limit``, ``p_offset``.
+    They are ordered by share, then by newest. With *weighed* a row also has the ``opening`` of its
+    search text, and the columns of a hit if there are at most `FULL_ROWS` rows; otherwise those
+    columns are NULL. Binds those of `search_scope`, ``p_limit``, ``p_offset``.
 
-    *one* is for queries of one term. With *last_stored*, where the dialect `finds_last_stored`,
-    only the ``p_window`` rows that were stored last are looked at. A row then has ``are_newest``: 1
-    if the page is the same as without.
+    *one* is for queries of one term. With *last_stored*, where `_may_find_last_stored`, only the
+    ``p_window`` rows that were stored last are looked at. A row then has ``are_newest``: 1 if the
+    page is the same as without.
     """
-    if last_stored and not (one and dialect.text.finds_last_stored):
+    if last_stored and not (one and _may_find_last_stored(dialect, scope)):
         return None
-    text = dialect.text
+    text, below = dialect.text, _is_below(scope)
     hits = text.last_stored(below, live) if last_stored else text.log_hits(below)
     found, asked = _ranked(hits, _LOG_ROW, one)
     order = (
@@ -351,7 +390,7 @@ def search_checkpoints(
         *(THREADS.c[name].desc() for name in _LOG_NAMES),
         CHECKPOINTS.c.seq.desc(),
     )
-    best = dialect.statements.materialized(
+    chosen = (
         select(
             *(CHECKPOINTS.c[name] for name in (*_LOG_ROW, "created_at")),
             *(THREADS.c[name] for name in _LOG_NAMES),
@@ -363,9 +402,9 @@ def search_checkpoints(
         .where(live())
         .order_by(found.c.bits.desc(), *order)
         .limit(bindparam("p_limit"))
-        .offset(bindparam("p_offset", type_=Integer)),
-        "best",
+        .offset(bindparam("p_offset", type_=Integer))
     )
+    best = dialect.statements.materialized(_in_thread(chosen, scope), "best")
     score = (cast(best.c.bits, Float) / asked).label("score")
     if not weighed:
         query = select(*(best.c[name] for name in _LOG_ROW), score)
@@ -394,6 +433,11 @@ def search_checkpoints(
     return query.order_by(best.c.bits.desc(), *order)
 
 
+def _may_find_last_stored(dialect: Dialect, scope: str) -> bool:
+    # Of one thread few of those rows are, and the page would be looked for twice.
+    return dialect.text.finds_last_stored and scope in ("namespace", "below")
+
+
 @statement()
 def read_found_checkpoints(dialect: Dialect) -> Executable:
     """The checkpoints that ``p_keys`` lists, with the columns of a hit."""
@@ -414,14 +458,14 @@ def read_found_checkpoints(dialect: Dialect) -> Executable:
 
 
 def find_checkpoints(
-    dialect: Dialect, terms: Sequence[Sequence[str]], binds: dict[str, Any], below: bool, limit: int
+    dialect: Dialect, terms: Sequence[Sequence[str]], binds: dict[str, Any], scope: str, limit: int
 ) -> Program[list[ScoredRow]]:
     """Return the best *limit* checkpoints, as rows with the columns of a hit, with their scores."""
     one = len(terms) == 1
 
     def search(weighed: bool, binds: Mapping[str, Any]) -> Program[Answer]:
-        build = partial(search_checkpoints, dialect, below=below, weighed=weighed, one=one)
-        if one and dialect.text.finds_last_stored:
+        build = partial(search_checkpoints, dialect, scope=scope, weighed=weighed, one=one)
+        if one and _may_find_last_stored(dialect, scope):
             # The shares of all are equal, so the newest are the page. Almost always they are those
             # that were stored last.
             window = 2 * (binds["p_offset"] + binds["p_limit"])

@@ -66,7 +66,7 @@ from memalchemy.log import (
     truncate_to_second,
 )
 from memalchemy.log.entries import clear_entries
-from memalchemy.search.text import ScoredRow, find_entries
+from memalchemy.search.text import ScoredRow, find_entries, search_scope
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import entry_rows
 
@@ -614,17 +614,9 @@ class ThreadLog:
         if not terms or not limit:
             return []
         d = self.db.dialect
-        binds: dict[str, Any] = {
-            **d.text.log_scope_binds(self.db.tenant),
-            "terms": d.text.terms(terms),
-            "k_tenant": self.db.tenant,
-            "k_namespace": self._path,
-            "p_terms": len(terms),
-            "p_now": datetime.now(UTC),
-        }
         if thread_id is not None:
-            binds["k_thread_id"] = check_thread_id(thread_id)
-        scope = "namespace" if thread_id is None else "log"
+            thread_id = check_thread_id(thread_id)
+        scope, binds = search_scope(d, self.db.tenant, self._path, terms, thread_id=thread_id)
         with operation("thread.search", tenant=self.db.tenant, thread_id=thread_id) as event:
             found = await self.db.run(
                 lambda: find_entries(d, terms, binds, scope, limit),

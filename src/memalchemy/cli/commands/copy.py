@@ -59,7 +59,9 @@ async def copy(
         raise UsageError(f"no target given; use --to URL or set {TO_VARIABLE}")
     ctx.refuse_two_tenants(all_tenants=all_tenants)
     options = ctx.options
-    source = ctx.with_options(db=from_ or options.db, schema=from_schema or options.schema)
+    source = ctx.with_options(db=from_ or options.db)
+    if from_schema is not None:
+        source = source.with_options(schema=from_schema)
     target = ctx.with_options(db=to, schema=to_schema)
     async with (
         _named("the source", source, source.database(read_only=True)) as old,

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memalchemy._environment import URL_VARIABLE
 from memalchemy.cli.command import command
 from memalchemy.cli.commands.inspect import DIFF_COLUMNS, diff_rows
 from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import CORRUPT, OK
 from memalchemy.cli.formatting import format_size, format_time, highlight, shorten
-from memalchemy.cli.options import URL_VARIABLE
 from memalchemy.cli.tables import Column, Excerpt
 from memalchemy.errors import MemalchemyError
 
@@ -123,7 +123,7 @@ class Demo:
         import asyncio
 
         self.heading("Loaded by a second process")
-        command_line = [sys.executable, "-m", "memalchemy", "show", self.thread, "--json"]
+        command_line = [sys.executable, "-m", "memalchemy", "show", self.thread, "--raw", "--json"]
         for name in ("tenant", "schema", "keys_file", "readable"):
             if value := asdict(self.ctx.options)[name]:
                 command_line += [f"--{name.replace('_', '-')}", value]

@@ -80,7 +80,7 @@ async def import_(
     skipped, and the exit code is 4. If the import is interrupted, run it again.
 
     `import NAME --from PLACE` imports what another library has stored in its own tables or files,
-    such as `import langgraph --from URL` or `import claude-code --from ~/.claude/projects`.
+    such as `import langgraph --from agent.db` or `import claude-code --from ~/.claude/projects`.
     Everything is read back and compared. Run it again later to import what is new.
     """
     if source not in FRAMEWORKS:
@@ -89,7 +89,10 @@ async def import_(
             raise UsageError(f"--from and --dry-run go with {names} instead of a file")
         return await _import_file(ctx, source, prefix, on_conflict)
     if from_ is None:
-        raise UsageError(f"give --from URL, the database with the tables of {source}")
+        raise UsageError(
+            f"give --from PLACE, the URL of the database, or the path of the file or directory, in "
+            f"which {source} has its data"
+        )
     if source == "openai-agents":
         return await _import_openai_agents(
             ctx, from_, from_schema, messages_table, prefix, on_conflict, dry_run=dry_run

@@ -1,4 +1,4 @@
-"""Commands that inspect threads: threads, history, show, diff."""
+"""Commands that inspect threads: threads, history, diff."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memalchemy.cli.checkpoint_references import LATEST, find_checkpoint, find_thread
+from memalchemy.cli.checkpoint_references import (
+    LATEST,
+    find_checkpoint,
+    find_thread,
+    is_ancestor,
+)
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.formatting import count, format_size, format_time
@@ -104,19 +109,26 @@ async def history(
     """List the checkpoints of a thread, newest first.
 
     Reads no states. "branch of" names the parent of a checkpoint that does not continue the one
-    before it.
+    before it. "waits" marks one that waits for an answer to an interrupt of LangGraph.
     """
+    from memalchemy.inspection.writes import find_waiting
+
     async with ctx.database(read_only=True) as db:
         thread = await find_thread(db, thread)
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         infos = [info async for info in checkpointer.history(thread, limit=limit + 1)]
         branches = await _find_branches(checkpointer, infos)
+        waiting = await find_waiting(db, infos)
     shown = infos[:limit]
     if ctx.as_data:
         ctx.terminal.print_data(
             [
                 info.as_dict()
-                | {"branch": info.checkpoint_id in branches, "namespace": checkpointer.namespace}
+                | {
+                    "branch": info.checkpoint_id in branches,
+                    "waiting": info.checkpoint_id in waiting,
+                    "namespace": checkpointer.namespace,
+                }
                 for info in shown
             ]
         )
@@ -125,6 +137,7 @@ async def history(
         (
             Column("checkpoint", "id"),
             Column("branch of", "id", drop=4),
+            *([Column("waits")] if waiting else []),
             Column("happened (UTC)", "time", drop=5),
             Column("full size", "number", drop=1),
             Column("stored", "number", drop=2),
@@ -134,6 +147,7 @@ async def history(
             (
                 info.checkpoint_id,
                 info.parent_id if info.checkpoint_id in branches else "",
+                *(["yes" if info.checkpoint_id in waiting else ""] if waiting else []),
                 format_time(info.occurred_at),
                 format_size(info.raw_size),
                 format_size(info.stored_size),
@@ -159,41 +173,6 @@ async def _find_branches(checkpointer: Checkpointer, infos: list[CheckpointInfo]
     return branches
 
 
-@command("show", example="memalchemy --db sqlite:///agent.db show airline-1 --at 000007")
-async def show(
-    ctx: Context,
-    thread: ThreadArgument,
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(
-            "--at", metavar="CHECKPOINT", help=f"Not the newest, but: {CHECKPOINT_FORMS}."
-        ),
-    ] = None,
-    namespace: ThreadNamespaceOption = None,
-) -> None:
-    """Print the state of a thread as JSON.
-
-    Prints the newest state unless --at names a checkpoint. Values that JSON lacks are made
-    readable: bytes become base64, sets become lists. `export` keeps their types.
-    """
-    async with ctx.database(read_only=True) as db:
-        thread = await find_thread(db, thread)
-        checkpointer = await find_checkpointer(ctx, db, thread, namespace)
-        if checkpoint is not None:
-            checkpoint = await find_checkpoint(checkpointer, thread, checkpoint)
-        info = await checkpointer.get_metadata(thread, checkpoint)
-        state = info and await checkpointer.load(thread, info["checkpoint_id"])
-    if info is None or state is None:
-        wanted = "checkpoint" if checkpoint is None else f"checkpoint {checkpoint!r}"
-        raise NotFound(
-            f"there is no {wanted} in thread {thread!r}; `memalchemy history` lists them"
-        )
-    if ctx.as_data:
-        ctx.terminal.print_data(info | {"namespace": checkpointer.namespace, "state": state})
-    else:
-        ctx.terminal.print_json(state)
-
-
 @command("diff", example="memalchemy --db sqlite:///agent.db diff airline-1 000003 000007")
 async def diff(
     ctx: Context,
@@ -201,43 +180,75 @@ async def diff(
     a: Annotated[
         str | None,
         typer.Argument(
-            metavar="A", help=f"Not the last checkpoint but one, but: {CHECKPOINT_FORMS}."
+            metavar="A",
+            help=f"Checkpoint to compare from: {CHECKPOINT_FORMS}. [default: the parent of B]",
         ),
     ] = None,
     b: Annotated[
         str | None,
-        typer.Argument(metavar="B", help="Checkpoint to compare with A, not the newest."),
+        typer.Argument(
+            metavar="B", help="Checkpoint to compare to, in the same forms. [default: the newest]"
+        ),
     ] = None,
     namespace: ThreadNamespaceOption = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Also list the bookkeeping that LangGraph stores.")
+    ] = False,
 ) -> None:
     """Compare two checkpoints of a thread.
 
-    Lists what changed from A to B by JSON pointer: - removed, ~ changed, + added. Without B
-    compares A with the newest checkpoint, and without both the last two.
+    Lists what changed from A to B by JSON pointer: - removed, ~ changed, + added. Without B, A is
+    compared with the newest checkpoint. Without both, the newest is compared with its parent, or
+    with the one before it if the parent has been deleted.
     """
+    from memalchemy.inspection.diff import without_bookkeeping
+
     async with ctx.database(read_only=True) as db:
         thread = await find_thread(db, thread)
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         if a is None:
-            newest = await checkpointer.list_checkpoints(thread, 2)
-            if len(newest) < 2:
-                raise NotFound(f"thread {thread!r} has no two checkpoints to compare")
-            b, a = newest
+            a, b = await _find_last_two(checkpointer, thread)
         else:
             a = await find_checkpoint(checkpointer, thread, a)
             b = await find_checkpoint(checkpointer, thread, b or LATEST)
-        found = await checkpointer.diff(thread, a, b)
+        found, hidden = await checkpointer.diff(thread, a, b), 0
+        follows = await is_ancestor(checkpointer, thread, a, b)
+    if not raw:
+        found, hidden = without_bookkeeping(found, checkpointer.namespace)
     if ctx.as_data:
         changed = {path: {"a": old, "b": new} for path, (old, new) in found.changed.items()}
         ctx.terminal.print_data(
-            {"a": a, "b": b, "added": found.added, "removed": found.removed, "changed": changed}
+            {
+                "a": a,
+                "b": b,
+                "added": found.added,
+                "removed": found.removed,
+                "changed": changed,
+                "hidden": hidden,
+            }
         )
         return
     if found:
         ctx.terminal.print_table(DIFF_COLUMNS, diff_rows(found))
     else:
         ctx.terminal.print("no difference")
-    ctx.terminal.print_note(f"from {a} to {b}")
+    ctx.terminal.print_note(
+        f"from {a} to {b}" + (", which does not continue it: a branch" if follows is False else "")
+    )
+    if hidden:
+        what = count(hidden, "difference")
+        ctx.terminal.print_note(f"{what} in LangGraph's bookkeeping left out; --raw lists all")
+
+
+async def _find_last_two(checkpointer: Checkpointer, thread: str) -> tuple[str, str]:
+    """Return the newest checkpoint and before it its parent, or else the one saved before it."""
+    newest = [info async for info in checkpointer.history(thread, limit=2)]
+    if len(newest) < 2:
+        raise NotFound(f"thread {thread!r} has no two checkpoints to compare")
+    last, before = newest
+    if last.parent_id is not None and await checkpointer.exists(thread, last.parent_id):
+        return last.parent_id, last.checkpoint_id
+    return before.checkpoint_id, last.checkpoint_id
 
 
 DIFF_COLUMNS = (Column("", "id"), Column("path"), Column("value"))

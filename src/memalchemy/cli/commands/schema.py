@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
+from memalchemy._environment import SCHEMA_VARIABLE
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
@@ -182,7 +184,9 @@ async def distribute(
         )
     with usage_errors():
         database = DIALECTS["postgresql" if citus else "oracle"].maintenance
-        statements = database.distribution_commands(ctx.options.schema, parts)
+        statements = database.distribution_commands(
+            ctx.options.schema or os.environ.get(SCHEMA_VARIABLE), parts
+        )
     if ctx.as_data:
         ctx.terminal.print_data({"statements": statements})
     else:

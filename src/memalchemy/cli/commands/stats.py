@@ -11,7 +11,7 @@ import typer
 from memalchemy.cli.checkpoint_references import find_thread
 from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
-from memalchemy.cli.formatting import format_size
+from memalchemy.cli.formatting import count, format_size
 from memalchemy.cli.namespaces import find_checkpointer
 from memalchemy.cli.options import OptionalThreadArgument, ThreadNamespaceOption
 from memalchemy.cli.parsers import format_namespace
@@ -20,6 +20,9 @@ from memalchemy.cli.usage import UsageError
 
 if TYPE_CHECKING:
     from memalchemy.space import Space
+
+FREE_SHARE = 0.1
+"""The share of empty pages in a file from which on `stats` names the command against them."""
 
 
 @command("stats", example="memalchemy --db sqlite:///agent.db stats")
@@ -32,18 +35,22 @@ async def stats(
     ] = 10,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw a chart into FILE: .png, .svg or .pdf."),
+        typer.Option("--plot", metavar="FILE", help="Draw a chart into FILE: .png or .svg."),
     ] = None,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="List or draw the tables and indexes, too.")
+    ] = False,
 ) -> None:
-    """Show how much space threads and tables take.
+    """Show what takes the space, and how it grows.
 
-    "full size" is the size of all states if each were stored in full; "stored" is what their
-    compressed differences take, without indexes and search text. Tables and indexes are those of
-    the whole database, with all tenants. A chart needs the extra `plot`.
+    Shows the total, what the tenant holds by framework and kind, and its largest threads. "full
+    size" is the size of all states if each were stored in full; "stored" is what their compressed
+    differences take, and what entries take, without indexes and search text. --tables adds the
+    tables and indexes of the whole database, with all tenants. A chart needs the extra `plot`.
     """
     if thread is not None:
-        if plot is not None:
-            raise UsageError("--plot draws all threads: leave THREAD out")
+        if plot is not None or tables:
+            raise UsageError("--plot and --tables are about all threads: leave THREAD out")
         await _print_thread_stats(ctx, thread, namespace)
         return
     if namespace is not None:
@@ -59,11 +66,12 @@ async def stats(
     if plot is not None:
         from memalchemy.cli.space_chart import save_plot
 
-        save_plot(measured, f"Space taken by tenant {ctx.tenant}", plot)
+        save_plot(measured, f"Space taken by tenant {ctx.tenant}", plot, tables=tables)
     totals: dict[str, Any] = {
         "threads": measured.threads,
         "checkpoints": measured.checkpoints,
         "full_checkpoints": measured.full_checkpoints,
+        "entries": sum(one.entries for one in measured.frameworks),
         "items": measured.items,
         "raw_bytes": measured.raw_bytes,
         "stored_bytes": measured.stored_bytes,
@@ -72,13 +80,20 @@ async def stats(
     if ctx.as_data:
         ctx.terminal.print_data(
             totals
+            | {"total_bytes": measured.total_bytes, "content_bytes": measured.content_bytes}
             | {"free_bytes": measured.free_bytes, "estimated": measured.estimated}
-            | {"tables": measured.pieces, "kinds": measured.kinds, "largest": measured.largest}
+            | {"frameworks": measured.frameworks, "kinds": measured.kinds}
+            | {"growth": measured.growth, "largest": measured.largest}
             | {"logs": measured.logs, "rest_bytes": measured.rest_bytes}
+            | ({"tables": measured.pieces} if tables else {})
         )
         return
-    _print_totals(ctx, totals)
-    _print_charts(ctx, measured)
+    _print_summary(ctx, measured, totals)
+    _print_frameworks(ctx, measured)
+    _print_kinds_and_threads(ctx, measured)
+    if tables:
+        _print_tables(ctx, measured)
+    _print_hints(ctx, measured)
     if plot is not None:
         ctx.terminal.print_note(f"drew the chart {plot}")
 
@@ -89,7 +104,7 @@ async def _print_thread_stats(ctx: Context, thread: str, namespace: str | None) 
         checkpointer = await find_checkpointer(ctx, db, thread, namespace)
         found = await checkpointer.get_storage_stats(thread)
         file_bytes = db.file_bytes
-    totals = {
+    totals: dict[str, Any] = {
         "threads": 1,
         "checkpoints": found["total_checkpoints"],
         "full_checkpoints": found["full_checkpoints"],
@@ -100,25 +115,72 @@ async def _print_thread_stats(ctx: Context, thread: str, namespace: str | None) 
     if ctx.as_data:
         ctx.terminal.print_data(totals)
     else:
-        _print_totals(ctx, totals)
+        _print_totals(
+            ctx,
+            [
+                ("checkpoints", totals["checkpoints"]),
+                ("  stored in full", totals["full_checkpoints"]),
+                ("full size of all states", format_size(totals["raw_bytes"])),
+                ("stored size", format_size(totals["stored_bytes"])),
+            ],
+        )
 
 
-def _print_totals(ctx: Context, totals: dict[str, Any]) -> None:
-    rows = [
-        ("threads", totals["threads"]),
-        ("checkpoints", totals["checkpoints"]),
-        ("  stored in full", totals["full_checkpoints"]),
-        ("full size of all states", format_size(totals["raw_bytes"])),
-        ("stored size", format_size(totals["stored_bytes"])),
-    ]
-    if "items" in totals:
-        rows.append(("items of the store", totals["items"]))
-    if totals["file_bytes"] is not None:
-        rows.append(("database file, all tenants", format_size(totals["file_bytes"])))
+def _print_totals(ctx: Context, rows: Sequence[tuple[str, Any]]) -> None:
     ctx.terminal.print_table((Column(""), Column("total", "number")), rows)
 
 
-def _print_charts(ctx: Context, measured: Space) -> None:
+def _print_summary(ctx: Context, measured: Space, totals: dict[str, Any]) -> None:
+    """Print the total, what the tenant holds and how it grows, and its counts."""
+    rows: list[tuple[str, Any]] = []
+    if measured.total_bytes is not None:
+        what = "database, all tenants" if measured.file_bytes is None else "file, all tenants"
+        rows.append((what, format_size(measured.total_bytes)))
+    rows.append((f"content of tenant {ctx.tenant}", format_size(measured.content_bytes)))
+    for grown in measured.growth:
+        last = "last day" if grown.days == 1 else f"last {grown.days} days"
+        rows.append((f"  of threads, stored in the {last}", format_size(grown.bytes)))
+    if measured.checkpoints:
+        stored, raw = format_size(measured.stored_bytes), format_size(measured.raw_bytes)
+        rows += [("full size of all states", raw), ("  stored as differences", stored)]
+    rows += [
+        ("threads", totals["threads"]),
+        ("checkpoints", totals["checkpoints"]),
+        ("  stored in full", totals["full_checkpoints"]),
+        ("entries", totals["entries"]),
+        ("items of the store", totals["items"]),
+    ]
+    _print_totals(ctx, rows)
+
+
+def _print_frameworks(ctx: Context, measured: Space) -> None:
+    _print_bars(
+        ctx,
+        (
+            Column("framework"),
+            Column("threads", "number", drop=4),
+            Column("checkpoints", "number", drop=3),
+            Column("entries", "number", drop=2),
+            Column("full size", "number", drop=5),
+        ),
+        [
+            (
+                (
+                    one.name or "/",
+                    one.threads,
+                    one.checkpoints or "",
+                    one.entries or "",
+                    format_size(one.raw_bytes) if one.checkpoints else "",
+                ),
+                one.stored_bytes,
+            )
+            for one in measured.frameworks
+        ],
+        size="stored",
+    )
+
+
+def _print_kinds_and_threads(ctx: Context, measured: Space) -> None:
     _print_bars(
         ctx,
         (Column("kind"), Column("rows", "number", drop=2)),
@@ -138,6 +200,9 @@ def _print_charts(ctx: Context, measured: Space) -> None:
         ],
         rest=((f"{others:,} others", "", ""), measured.rest_bytes) if others > 0 else None,
     )
+
+
+def _print_tables(ctx: Context, measured: Space) -> None:
     free = measured.free_bytes
     _print_bars(
         ctx,
@@ -149,21 +214,36 @@ def _print_charts(ctx: Context, measured: Space) -> None:
         ctx.terminal.print_note("table sizes are estimates: this SQLite was built without dbstat")
 
 
+def _print_hints(ctx: Context, measured: Space) -> None:
+    """Print on stderr which commands would give space back."""
+    if measured.free_bytes and measured.file_bytes:
+        free = format_size(measured.free_bytes)
+        if measured.free_bytes >= FREE_SHARE * measured.file_bytes:
+            ctx.terminal.print_note(f"{free} of the file are empty: `memalchemy vacuum`")
+    kept = sum(kind.rows for kind in measured.kinds if kind.name == "item") - measured.items
+    if kept > 0:
+        ctx.terminal.print_note(f"{count(kept, 'item')} expired: `memalchemy store sweep`")
+
+
 SizedRow = tuple[tuple[Any, ...], int]
 
 
 def _print_bars(
-    ctx: Context, columns: Sequence[Column], rows: Sequence[SizedRow], rest: SizedRow | None = None
+    ctx: Context,
+    columns: Sequence[Column],
+    rows: Sequence[SizedRow],
+    rest: SizedRow | None = None,
+    size: str = "size",
 ) -> None:
     """Print an empty line and a table whose rows end with a size and a bar; the rest has no bar."""
     if not rows:
         return
-    largest = max(size for _, size in rows)
-    lines = [(*cells, format_size(size), Bar(size, largest)) for cells, size in rows]
+    largest = max(held for _, held in rows)
+    lines = [(*cells, format_size(held), Bar(held, largest)) for cells, held in rows]
     if rest is not None:
-        cells, size = rest
-        lines.append((*cells, format_size(size), ""))
+        cells, held = rest
+        lines.append((*cells, format_size(held), ""))
     ctx.terminal.print()
     ctx.terminal.print_table(
-        (*columns, Column("size", "number"), Column("", "number", drop=1)), lines
+        (*columns, Column(size, "number"), Column("", "number", drop=1)), lines
     )

@@ -411,12 +411,10 @@ def _print_hits(ctx: Context, hits: SearchHits, query: str | None, *, prefix: bo
 
 def _excerpt(item: StoreItem, query: str | None) -> Any:
     """Return the text round the first word of *query*, or the value if there is none."""
-    from memalchemy.codec.search_text import item_search_text, query_terms, snippet
+    from memalchemy.codec.search_text import joined_texts
 
-    text = item_search_text(item.value, item.metadata) if query else None
-    if not text or not query:
-        return Excerpt(item.value)
-    return highlight(snippet(text, query_terms(query)), query)
+    text = joined_texts(item.value, item.metadata) if query else None
+    return highlight(text, query) if text and query else Excerpt(item.value)
 
 
 @command("sweep", example="memalchemy --db sqlite:///agent.db store sweep")

@@ -122,7 +122,7 @@ def _of_database(name: str, *required: str, **parsers: Callable[[str], Any]) -> 
 ENDPOINTS: dict[str, _Endpoint] = {
     "overview": _of_database("overview"),
     "space": _of_database("space"),
-    "changes": _of_database("changes", since=_text),
+    "changes": _of_store("changes", since=_text, items=_flag, below=_flag),
     "threads": _of_database("threads", q=_text, framework=_text, cursor=_text, limit=_limit),
     "thread": _of_thread("thread"),
     "transcript": _of_thread("transcript", at=_text, before=_whole, limit=_limit),
@@ -131,10 +131,10 @@ ENDPOINTS: dict[str, _Endpoint] = {
     "entries": _of_thread("entries", before=_whole, limit=_limit),
     "entry": _of_thread("entry", "position", position=_whole, path=_text, offset=_whole),
     "state": _of_thread("state", at=_text, path=_text, offset=_whole),
-    "diff": _of_thread("diff", "a", "b", a=_text, b=_text),
+    "diff": _of_thread("diff", "a", "b", a=_text, b=_text, raw=_flag),
     "writes": _of_thread("writes", at=_text),
-    "namespaces": _of_store("namespaces", cursor=_text, limit=_limit),
-    "items": _of_store("items", q=_text, below=_flag, cursor=_text, limit=_limit),
+    "namespaces": _of_store("namespaces", internal=_flag, cursor=_text, limit=_limit),
+    "items": _of_store("items", q=_text, below=_flag, internal=_flag, cursor=_text, limit=_limit),
     "item": _of_store("item", "key", key=_text, path=_text, offset=_whole),
     "neighbours": _of_store("neighbours", "key", key=_text, limit=_limit),
     "memories": _of_database(

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from memalchemy._environment import URL_VARIABLE
 from memalchemy.errors import InvalidArgument
-from memalchemy.integrations._base import DATABASE_VARIABLE, AnyDatabase
+from memalchemy.integrations._base import AnyDatabase
 
 installed: list[Any] = []
 """The installations that were not closed; the last one is in force."""
 
 
-def database() -> AnyDatabase:
+def database() -> AnyDatabase | None:
     """Return the database for an object that CrewAI makes anew of its settings.
+
+    ``None`` stands for that of the environment.
 
     Raises:
         InvalidArgument: none is named; one in memory would lose what is written without a word.
@@ -21,9 +24,9 @@ def database() -> AnyDatabase:
     if installed:
         found: AnyDatabase = installed[-1].db
         return found
-    if url := os.environ.get(DATABASE_VARIABLE):
-        return url
+    if os.environ.get(URL_VARIABLE):
+        return None
     raise InvalidArgument(
         "settings of CrewAI name no database: call memalchemy.integrations.crewai.install(db) "
-        f"first, or set {DATABASE_VARIABLE}"
+        f"first, or set {URL_VARIABLE}"
     )

@@ -30,7 +30,7 @@ class MemalchemyChatMessageHistory(LangChainAdapter, BaseChatMessageHistory):
             for this object alone. Histories with the same URL share their connections.
         session_id: up to 255 characters. It is the thread's id in ``log``.
         namespace: keeps the sessions of several applications or users apart.
-        index_text: let ``log.search`` and ``memalchemy log search`` find the words of messages.
+        index_text: let ``log.search`` and ``memalchemy search`` find the words of messages.
         ttl: the lifetime of a session after its last message, in seconds or as a timedelta.
 
     Raises, from any method:

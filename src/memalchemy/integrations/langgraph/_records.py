@@ -17,6 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from memalchemy.codec import foreign_msgpack
 from memalchemy.contracts import CheckpointInfo, Packed
 from memalchemy.errors import MemalchemyError
 from memalchemy.integrations.langgraph import _message_cache
@@ -26,7 +27,7 @@ from memalchemy.metadata import check_metadata
 ROOT = "langgraph"
 
 ENVELOPE, METADATA = "~checkpoint", "~metadata"
-EMPTY = Packed("memalchemy:empty", b"")
+EMPTY = Packed(foreign_msgpack.EMPTY, b"")
 """Value of a channel that has a version and no value. The channel's earlier value stays adjacent to
 its later one in the log, which is then stored in few bytes.
 """

@@ -293,20 +293,26 @@ def _floats(vector: Any) -> list[float]:
 
 @asynccontextmanager
 async def open_source(url: str, *, schema: str | None = None) -> AsyncIterator[Source]:
-    """Open LangGraph's tables at *url*, in *schema* (PostgreSQL).
+    """Open LangGraph's tables at *url*, or in the SQLite file of that path.
+
+    *schema* is that of the tables in PostgreSQL.
 
     Raises:
         DriverMissing: the package that reads them is not installed; the message names it.
         DatabaseUnreachable: there is no such file or server.
         NotFound: there are no such tables.
     """
-    if url.startswith("sqlite"):
+    scheme, separator, rest = url.partition("://")
+    if url.startswith("sqlite:"):
         opening = _sqlite(parse_url(url).path or ":memory:")
-    elif url.startswith("postgres"):
-        opening = _postgresql("postgresql://" + url.partition("://")[2], schema)
+    elif not separator:
+        opening = _sqlite(url)
+    elif scheme.startswith("postgres"):
+        opening = _postgresql(f"postgresql://{rest}", schema)
     else:
         raise ValueError(
-            "LangGraph has tables in SQLite or PostgreSQL only: sqlite:///… or postgresql://…"
+            "LangGraph has tables in SQLite or PostgreSQL only: give the path of a file, "
+            "sqlite:///… or postgresql://…"
         )
     async with opening as source:
         await source.check()

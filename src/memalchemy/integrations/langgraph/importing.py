@@ -75,7 +75,9 @@ async def import_langgraph(
     index_text: bool = True,
     progress: Callable[[ImportReport], object] | None = None,
 ) -> ImportReport:
-    """Import what LangGraph's savers and stores have in the database at *url* into *db*.
+    """Import what LangGraph's savers and stores have at *url* into *db*.
+
+    *url* is that of the database, or the path of a SQLite file.
 
     This includes all threads with their checkpoint namespaces, checkpoints, parents and pending
     writes, and all items of the store with their times, lifetimes and vectors. Values are copied as

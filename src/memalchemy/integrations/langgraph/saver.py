@@ -57,7 +57,8 @@ class MemalchemySaver(LangGraphAdapter, BaseCheckpointSaver[str]):
             `AsyncEngine`. Without it, the URL in ``MEMALCHEMY_URL``, or else a database in memory
             for this object alone.
         serde: the serialiser of values. By default LangGraph's own, which makes objects only of
-            classes that it knows; ``JsonPlusSerializer(allowed_msgpack_modules=[…])`` names others.
+            classes that it knows; ``JsonPlusSerializer(allowed_msgpack_modules=[Order])`` names
+            others.
             Values that an `EncryptedSerializer` wrote are not searchable.
         index_text: make what each step adds findable with `Checkpointer.search`.
         ttl: how long a thread lives after its last checkpoint, in seconds or as a timedelta.

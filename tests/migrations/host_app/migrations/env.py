@@ -21,7 +21,7 @@ def run_migrations_offline() -> None:
     )
     with context.begin_transaction():
         context.run_migrations()
-        migrate.upgrade_alongside(context, schema=schema, start=arguments.get("memory"))
+        migrate.upgrade_alongside(context, schema=schema)
 
 
 def run_migrations_online() -> None:

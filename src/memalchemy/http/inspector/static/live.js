@@ -14,6 +14,8 @@ export class Live {
     this.since = null;
     this.paused = false;
     this.listener = null;
+    this.items = null;
+    this.count = null;
     this.failures = 0;
     this.timer = 0;
     this.text = h("span.live-text", {}, "Live");
@@ -24,9 +26,14 @@ export class Live {
     setInterval(() => renewTimes(document), 30000);
   }
 
-  /** `listener(changed)` is called with the threads that were written; one view listens at a time. */
-  listen(listener) {
+  /**
+   * `listener(changed)` is called with the threads that were written; one view listens at a time.
+   * `items()` returns the namespace, and whether those below it count, whose items are watched, too.
+   */
+  listen(listener, items = null) {
     this.listener = listener;
+    this.items = items;
+    this.count = null;
   }
 
   toggle() {
@@ -53,14 +60,22 @@ export class Live {
     clearTimeout(this.timer);
     let wait = EVERY;
     try {
-      const answer = await get("changes", this.since === null ? {} : { since: this.since });
+      const { listener } = this;
+      const watched = this.items?.();
+      const asked = watched ? { items: 1, ns: watched.ns, below: watched.below ? 1 : 0 } : {};
+      const answer = await get("changes", { ...asked, since: this.since });
       const first = this.since === null;
+      const place = JSON.stringify(asked);
+      // The number of items tells of those that were deleted.
+      const fewer = this.count?.place === place && this.count.items !== answer.count;
+      this.count = { place, items: answer.count };
       this.since = answer.token;
       if (this.failures) this.show("live", "Live");
       this.failures = 0;
-      if (!first && answer.changed?.length) {
+      if (!first && (answer.changed?.length || answer.items?.length || fewer)) {
         this.pulse();
-        this.listener?.(answer.changed);
+        // A view that was opened meanwhile has just read everything.
+        if (listener === this.listener) listener?.(answer.changed ?? []);
       }
     } catch (error) {
       this.failures += 1;

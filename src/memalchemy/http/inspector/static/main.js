@@ -93,7 +93,7 @@ async function show() {
     title: (text) => {
       document.title = text ? `${text} · memalchemy` : "memalchemy";
     },
-    listen: (listener) => live.listen(listener),
+    listen: (listener, items) => live.listen(listener, items),
   });
   current = { name, view: made ?? {} };
 }

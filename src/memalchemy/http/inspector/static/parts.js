@@ -178,7 +178,8 @@ export function pagedList({ load, draw, key, nothing, signal, label, tag = "ul",
   }
 
   function finish() {
-    if (next === null) put(end);
+    if (next === null && !shown.size) put(end, nothing());
+    else if (next === null) put(end);
     else put(end, h("button.button.more", { type: "button", on: { click: () => more() } }, "Load more"));
     if (next !== null) {
       // An observer reports changes only: ask it anew, for the end may still be in view.
@@ -222,7 +223,6 @@ export function pagedList({ load, draw, key, nothing, signal, label, tag = "ul",
       next = page.next ?? null;
       busy = false;
       finish();
-      if (!page.rows.length && next === null) put(end, nothing());
       return page;
     } catch (error) {
       if (signal.aborted || error.name === "AbortError" || mine !== asked) return null;
@@ -245,6 +245,7 @@ export function pagedList({ load, draw, key, nothing, signal, label, tag = "ul",
       start();
       return;
     }
+    drop(new Set(page.rows.map(key)), page.next === null);
     let after = null;
     for (const row of page.rows) {
       const id = key(row);
@@ -265,6 +266,18 @@ export function pagedList({ load, draw, key, nothing, signal, label, tag = "ul",
       after = one.element;
     }
     list.hidden = false;
+  }
+
+  /** Take out rows that are gone: those that stood before the last one that is still there. */
+  function drop(there, isAll) {
+    const byElement = new Map([...shown].map(([id, one]) => [one.element, id]));
+    const order = [...list.children].map((element) => byElement.get(element));
+    const last = isAll ? order.length : order.findLastIndex((id) => there.has(id));
+    for (const id of order.slice(0, Math.max(last, 0))) {
+      if (there.has(id)) continue;
+      shown.get(id)?.element.remove();
+      shown.delete(id);
+    }
   }
 
   function place_(element, after) {

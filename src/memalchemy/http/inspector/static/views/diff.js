@@ -51,8 +51,12 @@ export function diff(context) {
     if (!a) {
       return empty("swap", "This is the first step", "Nothing comes before it. Choose another step on the timeline.");
     }
-    const got = await get("diff", { ...where, a, b }, signal);
-    if (!got.changes.length) return empty("check", "No difference", "The two steps hold the same values.");
+    const raw = context.get("raw") ?? null;
+    const got = await get("diff", { ...where, a, b, ...(raw ? { raw } : {}) }, signal);
+    const rest = got.hidden
+      ? h("p.muted.small", {}, `${plural(got.hidden, "change")} of LangGraph's own bookkeeping ${got.hidden === 1 ? "is" : "are"} hidden. `, h("a", { href: context.link({ tab: "diff", a, b, raw: "1" }) }, "Show"))
+      : null;
+    if (!got.changes.length) return [empty("check", "No difference", "The two steps hold the same values."), rest];
     const counts = { added: 0, removed: 0, changed: 0 };
     got.changes.forEach((change) => {
       counts[change.op] += 1;
@@ -63,6 +67,7 @@ export function diff(context) {
         got.truncated ? h("span.muted", {}, ` The first ${number(got.changes.length)} are shown.`) : null,
         h("span.spacer"), h("a.button.small", { href: context.link({ tab: "timeline", a: null, b: null }) }, "Choose on the timeline")),
       h("ul.changes", { "aria-label": "Changes" }, got.changes.map((one_) => change(one_, context))),
+      rest,
     ];
   }
   during(place, signal, draw, { rows: 8 });

@@ -59,7 +59,7 @@ export function memories({ root, parameters, signal, title, listen }) {
     })),
     place);
   changed();
-  listen(() => list.renew());
+  listen(() => list.renew(), () => (kind === "conversations" ? null : { ns: [], below: true }));
 }
 
 const CARDS = { facts: fact, episodes: episode, conversations: conversation, "long-term": longTerm };

@@ -18,7 +18,7 @@ export function storage({ root, signal, title }) {
     return [
       h("div.tiles", {},
         tile("Database", bytes(got.file_bytes), got.estimated ? "of a sample of threads" : "all tables and indexes"),
-        tile("Stored", bytes(got.stored_bytes), "states, entries and items"),
+        tile("Stored", bytes(got.stored_bytes), "states and entries"),
         tile("As whole states", bytes(got.raw_bytes), saved ? `stored ${saved} smaller` : "before they were encoded"),
         tile("Free", bytes(got.free_bytes), "within the database's files")),
       !got.kinds.length ? h("p.muted", { role: "status" }, "The rest is being measured. It appears here by itself.") : h("section.card", { "aria-labelledby": "kinds-title" }, h("div.card-head", {}, h("h2", { id: "kinds-title" }, "By kind"), h("span.spacer"), h("span.muted", {}, bytes(sum(got.kinds)))), stacked(got.kinds)),

@@ -12,13 +12,14 @@ export function store({ root, parameters, signal, title, listen }) {
   const ns = parameters.getAll("ns");
   let q = parameters.get("q") ?? "";
   let below = parameters.get("below") !== "0";
+  let internal = parameters.get("internal") === "1";
   title(ns.length ? `${ns.join("/").slice(0, 60)} · Store` : "Store");
 
   const list = pagedList({
     signal, label: "Items", kind: "row", rows: 8,
     key: (row) => JSON.stringify([row.namespace, row.key]),
     load: async (cursor) => {
-      const got = await get("items", { ns, q, below: below ? 1 : 0, cursor, limit: 50 }, signal);
+      const got = await get("items", { ns, q, below: below ? 1 : 0, internal: internal ? 1 : 0, cursor, limit: 50 }, signal);
       return { rows: got.items, next: got.next };
     },
     draw: itemRow,
@@ -28,15 +29,15 @@ export function store({ root, parameters, signal, title, listen }) {
   });
 
   const changed = () => {
-    replace("store", { ns, q, below: below ? null : "0" });
+    replace("store", { ns, q, below: below ? null : "0", internal: internal ? "1" : null });
     list.start();
   };
-  const box = h("input", { type: "checkbox" });
-  box.checked = below;
-  box.addEventListener("change", () => {
-    below = box.checked;
-    changed();
-  });
+  const tick = (text, about, checked, onChange) => {
+    const box = h("input", { type: "checkbox" });
+    box.checked = checked;
+    box.addEventListener("change", () => onChange(box.checked));
+    return h("label.tick", { title: about }, box, text);
+  };
 
   const spaces = h("nav.namespaces", { "aria-label": "Namespaces" });
   put(root,
@@ -52,10 +53,19 @@ export function store({ root, parameters, signal, title, listen }) {
         },
       })),
     h("div.store-grid", {}, spaces,
-      h("div.store-items", {}, h("label.tick", {}, box, "and below"), list.element)));
+      h("div.store-items", {}, h("div.ticks", {},
+        tick("and below", "Also the items of lower namespaces", below, (yes) => {
+          below = yes;
+          changed();
+        }),
+        tick("internal rows", "Also the indexes that the library keeps for itself", internal, (yes) => {
+          internal = yes;
+          changed();
+          showNames();
+        })), list.element)));
 
   async function names() {
-    const got = await get("namespaces", { ns, limit: 200 }, signal);
+    const got = await get("namespaces", { ns, internal: internal ? 1 : 0, limit: 200 }, signal);
     return [
       h("h2", {}, ns.length ? "Below" : "Namespaces"),
       ns.length ? h("a.ns-link.up", { href: href("store", { ns: ns.slice(0, -1) }) }, icon("up"), ns.length > 1 ? code(ns.at(-2), 30) : "root") : null,
@@ -66,11 +76,13 @@ export function store({ root, parameters, signal, title, listen }) {
       got.next ? h("p.muted.pad", {}, "There are more: search for words of their items.") : null,
     ];
   }
-  during(spaces, signal, names, { rows: 5 });
+  const showNames = () => during(spaces, signal, names, { rows: 5 });
+  showNames();
   list.start();
   listen(() => {
     if (!q) list.renew();
-  });
+    names().then((shown) => put(spaces, shown)).catch(() => {});
+  }, () => ({ ns, below }));
 }
 
 function itemRow(row) {

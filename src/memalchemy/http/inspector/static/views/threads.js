@@ -16,11 +16,13 @@ export function threads({ root, parameters, signal, title, listen }) {
   // A list, for "" is a name, too: that of memalchemy's own threads.
   const chosen = () => (only === null ? [] : [only]);
 
+  let isScanned = false;
   const list = pagedList({
     signal, label: "Threads", kind: "row", rows: 10,
     key: (row) => JSON.stringify([row.namespace, row.thread_id]),
     load: async (cursor) => {
       const got = await get("threads", { q, framework: chosen(), cursor, limit: PAGE }, signal);
+      isScanned = got.order === "id";
       return { rows: got.threads, next: got.next };
     },
     draw: threadRow,
@@ -85,7 +87,8 @@ export function threads({ root, parameters, signal, title, listen }) {
   list.start();
   overview();
   listen(() => {
-    list.renew();
+    // What a scan of very many ids has found is not in the order of time.
+    if (!isScanned) list.renew();
     overview();
   });
 }

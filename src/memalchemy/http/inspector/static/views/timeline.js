@@ -95,7 +95,7 @@ export function timeline(context) {
       h("span.step-line", {}, code(step.checkpoint_id, 22),
         step.newest ? h("span.badge.now", {}, "newest") : null,
         lanes.ending > 1 ? h("span.badge", {}, icon("branch"), `${lanes.ending} branches`) : null,
-        step.interrupt ? h("span.badge.warn", {}, icon("interrupt"), "interrupt") : null,
+        step.interrupt ? h("span.badge.warn", {}, icon("interrupt"), "waits") : null,
         step.writes ? h("span.badge", {}, plural(step.writes, "write")) : null),
       h("span.step-meta", {}, pairs(step.metadata).map(([key, text]) => h("span.pair", {}, h("span.pair-key", {}, visible(key)), " ", visible(text))))),
     h("span.step-size", { title: `${bytes(step.raw_bytes)} of state, stored as ${bytes(step.stored_bytes)}` }, bytes(step.stored_bytes)),

@@ -12,7 +12,7 @@ import ormsgpack
 import pytest
 
 from memalchemy.contracts import Packed
-from memalchemy.inspection.transcript import message, messages_of, rest_of
+from memalchemy.inspection.messages import message, messages_of, rest_of
 
 
 def packed(value: Any) -> Packed:
@@ -547,3 +547,18 @@ def test_what_a_framework_keeps_for_itself_is_not_in_the_rest() -> None:
         "topic": "tea",
     }
     assert rest_of(state, ("messages",)) == {"topic": "tea"}
+
+
+def test_the_time_that_a_message_states_is_shown_in_utc() -> None:
+    for stated, shown in (
+        ("2026-11-01T12:00:00+02:00", "2026-11-01T10:00:00+00:00"),
+        ("2026-11-01T12:00:00", "2026-11-01T12:00:00+00:00"),
+        (1_793_534_400, "2026-11-01T12:00:00+00:00"),
+        (1_793_534_400_000, "2026-11-01T12:00:00+00:00"),
+        ("0001-01-01T00:00:00+14:00", None),
+        (10**400, None),
+        (True, None),
+        ("yesterday", None),
+    ):
+        said = {"role": "user", "content": "Hello", "timestamp": stated}
+        assert message(0, said)["occurred_at"] == shown, stated

@@ -1,0 +1,407 @@
+"""Messages of any framework as records of one form, and where a state keeps its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from memalchemy.codec.foreign_msgpack import EMPTY, ForeignObject
+from memalchemy.contracts import Packed
+from memalchemy.inspection.tree import preview, resolved, tree
+from memalchemy.messages import (
+    arguments_of,
+    content_field,
+    parts_of,
+    read,
+    results_of,
+    role_of,
+    says_error,
+    text_of,
+    thought_of,
+    words_of,
+)
+
+TEXT = 20_000
+"""Characters of a text in a record; a longer text is cut."""
+
+OBJECT = "~object"
+"""Key of a dict that stands for an object of Microsoft's Agent Framework."""
+
+_DEPTH = 7
+_VISITED = 20_000
+_SAMPLE = 8
+_JSON_TEXT = 64 * 1024 * 1024
+"""Characters of the longest text that is read as JSON, to look for messages in it."""
+
+_NAMES = ("messages", "chat_history", "history", "turns", "conversation")
+"""Keys of a state that are looked at first."""
+
+_CALL_ENDS, _OUTPUT_ENDS = "_call", "_call_output"
+
+Message = dict[str, Any]
+Path = tuple[str | int, ...]
+
+
+# --- A message ----------------------------------------------------------------------------------
+
+
+def message(
+    index: int, value: Any, occurred_at: datetime | None = None, *, whole: bool = False
+) -> Message:
+    """Return a message, or any other entry, as a record.
+
+    What is no message has the role ``""`` and the field ``value``, a tree. Without *occurred_at*
+    the time is the one that the message itself states, if it does. With *whole* nothing is cut, and
+    arguments and ``value`` are plain values in the place of trees.
+    """
+    given = plain(value)
+    found = _parts(given)
+    happened = occurred_at or _time_of(given)
+    record: Message = {
+        "index": index,
+        "role": found.pop("role"),
+        "name": _name(given),
+        **found,
+        "occurred_at": None if happened is None else happened.isoformat(),
+    }
+    if not record["role"]:
+        record["text"], record["value"] = preview(given), given if whole else tree(given)
+    if whole:
+        return record
+    record["truncated"] = False
+    for call in record["calls"]:
+        call["arguments"] = tree(call["arguments"])
+    for holder in (record, *record["results"]):
+        for name in ("text", "thought"):
+            text = holder.get(name)
+            if isinstance(text, str) and len(text) > TEXT:
+                holder[name] = text[:TEXT]
+                record["truncated"] = True
+    return record
+
+
+def whole_texts(value: Any) -> dict[str, Any]:
+    """Return the uncut text, thought and results of a message."""
+    given = plain(value)
+    found = _parts(given)
+    text = found["text"] if found["role"] else preview(given, 1_000_000)
+    return {"text": text, "thought": found["thought"], "results": found["results"]}
+
+
+def _parts(given: Any) -> dict[str, Any]:
+    role = role_of(given)
+    kind = read(given, "type")
+    calls: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
+    thoughts: list[str] = []
+    texts: list[str] = []
+    if not role and kind == "reasoning":
+        return _made("assistant", "", thought_of(given), [], [])
+    if not role and isinstance(kind, str) and kind.endswith((_CALL_ENDS, _OUTPUT_ENDS)):
+        return _item_of_a_tool(given, kind)
+    if role == "assistant" and read(given, "role") is None and kind == "function_call":
+        calls.append(_call(read(given, "call_id"), read(given, "name"), arguments_of(given)))
+        return _made(role, "", "", calls, [])
+    parts = parts_of(given)
+    for part in parts:
+        if part.kind == "text":
+            texts.append(words_of(part.content))
+        elif part.kind == "thought":
+            thoughts.append(part.content or "")
+        elif part.kind == "call":
+            calls.append(_call(part.id, part.name, part.content))
+        else:
+            results.append(_result(part.id, part.name, _result_text(part.content), part.is_error))
+    known = {call["id"] for call in calls}
+    for holder in (given, read(given, "additional_kwargs")):
+        for call in read(holder, "tool_calls") or ():
+            function = read(call, "function")
+            id_ = read(call, "id") or read(call, "call_id")
+            if id_ is None or id_ not in known:
+                name = read(call, "name") or read(function, "name")
+                calls.append(_call(id_, name, arguments_of(call)))
+                known.add(id_)
+    thoughts += [text for name in _THOUGHT_FIELDS if isinstance(text := read(given, name), str)]
+    text = "\n".join(filter(None, texts)) if parts else text_of(given)
+    if role == "tool" and not results:
+        (id_, *_) = results_of(given) or [None]
+        text = text or _result_text(read(given, content_field(given)))
+        results, text = [_result(id_, _name(given), text, says_error(given))], ""
+    return _made(role, text, "\n".join(filter(None, thoughts)), calls, results)
+
+
+_THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
+"""Fields of a message, beside its content, that hold a thought as text."""
+
+
+def _made(
+    role: str,
+    text: str,
+    thought: str,
+    calls: list[dict[str, Any]],
+    results: list[dict[str, Any]],
+) -> dict[str, Any]:
+    return {"role": role, "text": text, "thought": thought, "calls": calls, "results": results}
+
+
+def _item_of_a_tool(item: Any, kind: str) -> dict[str, Any]:
+    """Return an item of OpenAI's Responses for a tool of theirs: ``web_search_call`` and others."""
+    id_ = read(item, "call_id") or read(item, "id")
+    if kind.endswith(_OUTPUT_ENDS):
+        text = _result_text(read(item, "output"))
+        return _made("tool", "", "", [], [_result(id_, kind.removesuffix("_output"), text, False)])
+    known = ("id", "call_id", "type", "status", "name")
+    arguments = arguments_of(item)
+    if arguments is None:
+        arguments = {name: value for name, value in item.items() if name not in known}
+    return _made("assistant", "", "", [_call(id_, read(item, "name") or kind, arguments)], [])
+
+
+def _call(id_: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    if isinstance(arguments, str) and arguments[:1] in ("{", "["):
+        with suppress(orjson.JSONDecodeError):
+            arguments = orjson.loads(arguments)
+    return {"id": _text(id_), "name": _text(name), "arguments": arguments}
+
+
+def _result(id_: Any, name: Any, text: str, is_error: bool) -> dict[str, Any]:
+    return {"id": _text(id_), "name": _text(name), "text": text, "error": is_error}
+
+
+def _result_text(content: Any) -> str:
+    """Return the text of a tool's result: its words, or the JSON of what has none."""
+    if (words := words_of(content)) or content is None or content == "":
+        return words
+    try:
+        return orjson.dumps(content, option=orjson.OPT_INDENT_2, default=str).decode()
+    except (TypeError, orjson.JSONEncodeError):  # such as a text with lone surrogates
+        return preview(content, TEXT)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _name(given: Any) -> str | None:
+    for name in ("name", "author", "author_name"):
+        found = read(given, name)
+        if isinstance(found, str) and found:
+            return found
+    return None
+
+
+_TIME_FIELDS = ("timestamp", "created_at", "createdAt")
+_SECONDS = range(10**8, 10**11)
+
+
+def _time_of(given: Any) -> datetime | None:
+    """Return the time that a message states, or the first of its parts."""
+    parts = read(given, "parts")
+    holders = [given, *(parts[:1] if isinstance(parts, list) else ())]
+    for holder in holders:
+        for name in _TIME_FIELDS:
+            found = read(holder, name)
+            if isinstance(found, str):
+                with suppress(ValueError, OverflowError):
+                    found = datetime.fromisoformat(found)
+            elif isinstance(found, (int, float)) and not isinstance(found, bool):
+                found = _of_seconds(found)
+            if isinstance(found, datetime):
+                return _in_utc(found)
+    return None
+
+
+def _of_seconds(number: float) -> datetime | None:
+    """Return the time that a number of seconds, or milliseconds, since 1970 stands for."""
+    for unit in (1, 1000):
+        if unit * _SECONDS.start <= number < unit * _SECONDS.stop:
+            return datetime.fromtimestamp(number / unit, UTC)
+    return None
+
+
+def _in_utc(moment: datetime) -> datetime | None:
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:  # in the year 1 or 9999
+        return None
+
+
+def plain(value: Any) -> Any:
+    """Return a value without the forms in which frameworks store objects, for `messages`."""
+    value = resolved(value)
+    if type(value) is ForeignObject:
+        return plain(value.content)
+    if type(value) is dict:
+        if OBJECT in value:
+            return plain(_content_of_object(value))
+        if type(raw := value.get("raw_item")) is dict:  # of a run of OpenAI's Agents SDK
+            return plain(raw)
+        found = {name: plain(one) for name, one in value.items()}
+        if type(role := found.get("role")) is dict and "value" in role:
+            found["role"] = role["value"]
+        return found
+    if type(value) in (list, tuple):
+        return [plain(one) for one in value]
+    return value
+
+
+def _content_of_object(value: Mapping[str, Any]) -> Any:
+    if "state" in value:
+        state = value["state"]
+        # An object with slots has the state (attributes, slots).
+        if type(state) in (list, tuple) and len(state) == 2 and isinstance(state[1], dict):
+            return {**(state[0] or {}), **state[1]}
+        return state
+    for form in ("items", "call", "new"):
+        found = value.get(form)
+        if found:
+            return found[0] if form == "call" and len(found) == 1 else found
+    return {name: one for name, one in value.items() if name != OBJECT}
+
+
+# --- The messages of a state ----------------------------------------------------------------------
+
+
+def is_message(value: Any) -> bool:
+    """Return whether a value looks like a message: it has a role, and content or calls."""
+    value = _shallow(value)
+    if not isinstance(value, dict):
+        return False
+    if value.get("type") in ("reasoning", "function_call", "function_call_output"):
+        return True
+    try:
+        if not role_of(value):
+            return False
+    except TypeError:  # an unhashable type of something else
+        return False
+    return (
+        read(value, content_field(value)) is not None
+        or isinstance(value.get("message"), dict)
+        or bool(value.get("tool_calls"))
+        or value.get("content", 0) is None
+    )
+
+
+def _shallow(value: Any) -> Any:
+    """Return a value as `plain` does, without looking at what is in it."""
+    while True:
+        value = resolved(value)
+        if type(value) is ForeignObject:
+            value = value.content
+        elif type(value) is dict and OBJECT in value:
+            value = _content_of_object(value)
+        elif type(value) is dict and type(value.get("raw_item")) is dict:
+            value = value["raw_item"]
+        else:
+            break
+    if type(value) is dict and type(role := value.get("role")) is dict:
+        role = _shallow(role)
+        value = {**value, "role": role.get("value") if type(role) is dict else role}
+    return value
+
+
+def messages_of(state: Any) -> tuple[Path, list[Any]] | None:
+    """Return the messages of a state and the path to them; ``None`` if it has none.
+
+    They are looked for under the usual names first, and then anywhere: the longest list counts.
+    """
+    state = _json(_shallow(state))
+    if is_message_list(state):
+        return (), list(_shallow(state))
+    if isinstance(state, dict):
+        if (run := _of_a_run(state)) is not None:
+            return run
+        for name in _NAMES:
+            if name in state and is_message_list(state[name]):
+                return (name,), list(_shallow(state[name]))
+    best: tuple[Path, list[Any]] | None = None
+    queue: list[tuple[Path, Any]] = [((), state)]
+    visited = 0
+    while queue and visited < _VISITED:
+        path, value = queue.pop(0)
+        visited += 1
+        value = _json(_shallow(value)) if len(path) <= 2 else _shallow(value)
+        if path and is_message_list(value):
+            if best is None or len(value) > len(best[1]):
+                best = path, list(value)
+            continue
+        if len(path) < _DEPTH:
+            if isinstance(value, dict):
+                queue += [((*path, name), one) for name, one in value.items() if _may_hold(one)]
+            elif isinstance(value, (list, tuple)):
+                queue += [((*path, at), one) for at, one in enumerate(value) if _may_hold(one)]
+    return best
+
+
+def _may_hold(value: Any) -> bool:
+    if type(value) is Packed:
+        return bool(value.data)
+    return isinstance(value, (dict, list, tuple)) or type(value) is ForeignObject or _is_json(value)
+
+
+def _is_json(value: Any) -> bool:
+    return type(value) is str and value[:1] in ("{", "[") and len(value) < _JSON_TEXT
+
+
+def _json(value: Any) -> Any:
+    """Return what a text that is JSON says; any other value as it is."""
+    if not _is_json(value):
+        return value
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+
+
+def _of_a_run(state: dict[str, Any]) -> tuple[Path, list[Any]] | None:
+    """Return the messages of a `RunState` of OpenAI's Agents SDK."""
+    for given, made in (
+        ("original_input", "generated_items"),
+        ("originalInput", "generatedItems"),
+    ):
+        if given not in state or not isinstance(state.get(made), list):
+            continue
+        first = state[given]
+        if isinstance(first, str):
+            first = [{"role": "user", "content": first}]
+        return (made,), [*(first if isinstance(first, list) else ()), *state[made]]
+    return None
+
+
+def is_message_list(value: Any) -> bool:
+    """Return whether a value is a list of messages, as its first and last elements tell."""
+    value = _shallow(value)
+    if not isinstance(value, (list, tuple)) or not value:
+        return False
+    some: Sequence[Any] = [*value[:_SAMPLE], *value[_SAMPLE:][-_SAMPLE:]]
+    return 2 * sum(map(is_message, some)) > len(some)
+
+
+def rest_of(state: Any, path: Path) -> Any:
+    """Return a state without its messages, and without what a framework keeps for itself."""
+    state = _shallow(state)
+    if not isinstance(state, dict):
+        return None if not path else state
+    own = path[0] if len(path) == 1 else None
+    rest = {
+        name: value
+        for name, value in state.items()
+        if name != own and not is_bookkeeping(name) and not is_empty(value)
+    }
+    return rest or None
+
+
+def is_bookkeeping(name: Any) -> bool:
+    """Return whether a key of a state is one under which a framework keeps what is its own."""
+    return isinstance(name, str) and name.startswith(("~", "__", "branch:to:"))
+
+
+def is_empty(value: Any) -> bool:
+    """Return whether a value stands for a channel without a value."""
+    return type(value) is Packed and value.format == EMPTY

@@ -1,0 +1,144 @@
+"""One search over steps, entries and items."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from memalchemy.codec.search_text import highlighted, joined_texts, query_terms, snippet
+from memalchemy.contracts import check_limit, check_query
+from memalchemy.database import READ_REPLICA, Database
+from memalchemy.errors import InvalidArgument
+from memalchemy.inspection._internal import is_internal
+from memalchemy.inspection._records import Record, framework_of, time
+from memalchemy.keys import check_namespace, check_thread_id, decode_namespace, encode_namespace
+from memalchemy.log import Log
+from memalchemy.search.text import ScoredRow, find_checkpoints, find_entries, search_scope
+from memalchemy.store import Store
+from memalchemy.threads import entry_rows
+
+KINDS = ("step", "entry", "item")
+"""The kinds of what a search finds."""
+
+
+async def search(
+    store: Store,
+    query: str,
+    *,
+    limit: int = 30,
+    kinds: Iterable[str] = KINDS,
+    namespace: Iterable[str] = (),
+    below: bool = True,
+    thread_id: str | None = None,
+) -> Record:
+    """Return the steps, entries and items that hold words of *query*, the best first.
+
+    A score is the share of the query that the best of its kind holds, rare words counting more;
+    equal scores are ordered by time, the latest first. Internal items are left out, unless
+    *namespace* is one of theirs.
+
+    Args:
+        kinds: the kinds to look for, some of `KINDS`.
+        namespace: the namespace to look in, with *below* also those under it.
+        thread_id: only steps and entries of this thread; no items, which have none.
+
+    Raises:
+        CapabilityMissing: the database is encrypted, and holds no readable words.
+    """
+    wanted, place = frozenset(kinds), check_namespace(namespace)
+    if unknown := wanted.difference(KINDS):
+        raise InvalidArgument(f"a kind is {', '.join(KINDS)}, not {sorted(unknown)[0]!r}")
+    if thread_id is not None:
+        check_thread_id(thread_id)
+        wanted -= {"item"}
+    limit, db = check_limit(limit), store.db
+    db.keyring.check_readable("text", "a search")
+    terms = query_terms(check_query(query))
+    if not terms or not limit:
+        return {"hits": []}
+
+    async def in_logs(find: Callable[..., Any]) -> list[ScoredRow]:
+        scope, binds = search_scope(
+            db.dialect,
+            db.tenant,
+            encode_namespace(place),
+            terms,
+            below=below,
+            thread_id=thread_id,
+        )
+        return await db.run(lambda: find(db.dialect, terms, binds, scope, limit), READ_REPLICA)
+
+    async def steps() -> list[Record]:
+        rows = await in_logs(find_checkpoints)
+        return await asyncio.to_thread(lambda: [_step(row, score, terms) for score, row in rows])
+
+    async def entries() -> list[Record]:
+        rows = await in_logs(find_entries)
+        return await asyncio.to_thread(
+            lambda: [_entry(db, row, score, terms) for score, row in rows]
+        )
+
+    async def items() -> list[Record]:
+        hits = await store.search(place, query, limit, prefix=below)
+        shown = [hit for hit in hits if is_internal(place) or not is_internal(hit.namespace)]
+        return await asyncio.to_thread(lambda: [_item(hit, terms) for hit in shown])
+
+    searches: dict[str, Callable[[], Awaitable[list[Record]]]] = {
+        "step": steps,
+        "entry": entries,
+        "item": items,
+    }
+    found = await asyncio.gather(*(searches[kind]() for kind in KINDS if kind in wanted))
+    hits = [hit for some in found for hit in some]
+    hits.sort(key=lambda hit: (hit["score"], hit["occurred_at"] or ""), reverse=True)
+    return {"hits": hits[:limit]}
+
+
+def _step(row: Any, score: float, terms: Sequence[list[str]]) -> Record:
+    namespace = decode_namespace(row.namespace)
+    return {
+        "kind": "step",
+        "framework": framework_of(namespace),
+        "namespace": list(namespace),
+        "thread_id": row.thread_id,
+        "checkpoint_id": row.checkpoint_id,
+        "position": None,
+        "key": None,
+        "score": score,
+        "occurred_at": time(row.occurred_at),
+        "snippet": highlighted(snippet(row.search_text, terms), terms),
+    }
+
+
+def _entry(db: Database, row: Any, score: float, terms: Sequence[list[str]]) -> Record:
+    namespace = decode_namespace(row.namespace)
+    log = Log(db.tenant, row.thread_id, row.namespace)
+    entry = entry_rows.to_entry(log, db.keyring, row)
+    return {
+        "kind": "entry",
+        "framework": framework_of(namespace),
+        "namespace": list(namespace),
+        "thread_id": row.thread_id,
+        "checkpoint_id": None,
+        "position": entry.position,
+        "key": entry.key,
+        "score": score,
+        "occurred_at": time(entry.occurred_at),
+        "snippet": highlighted(joined_texts(entry.value), terms),
+    }
+
+
+def _item(hit: Any, terms: Sequence[list[str]]) -> Record:
+    return {
+        "kind": "item",
+        "framework": None,
+        "namespace": list(hit.namespace),
+        "thread_id": None,
+        "checkpoint_id": None,
+        "position": None,
+        "key": hit.key,
+        "score": hit.score,
+        "occurred_at": time(hit.updated_at),
+        "snippet": highlighted(joined_texts(hit.value, hit.metadata), terms),
+    }

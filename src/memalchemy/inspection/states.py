@@ -1,0 +1,169 @@
+"""States: read once, kept for a while, and shown as trees."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memalchemy._cache import BoundedCache
+from memalchemy.checkpoints import Checkpointer, listing
+from memalchemy.contracts import CheckpointInfo
+from memalchemy.database import Database
+from memalchemy.errors import NotFound
+from memalchemy.inspection._logs import log_of
+from memalchemy.inspection._records import Record
+from memalchemy.inspection.messages import Path, is_empty, messages_of, plain
+from memalchemy.inspection.tree import resolved, tree, value_at
+from memalchemy.keys import decode_namespace
+from memalchemy.log import Log
+from memalchemy.log.scan import run_query
+
+ANCESTORS = 2_000
+"""Steps whose writes a state is completed from, at most."""
+
+
+@dataclass(frozen=True)
+class LoadedState:
+    """A state that was read, with where its messages are."""
+
+    state: Any
+    size: int
+    found: tuple[Path, list[Any]] | None
+
+
+class States:
+    """The states of a database's checkpoints; those that were read last are kept.
+
+    Args:
+        cache_bytes: the encoded size of the states that are kept, at most.
+    """
+
+    def __init__(self, db: Database, cache_bytes: int) -> None:
+        self.db = db
+        self._loaded: BoundedCache[Any, LoadedState] = BoundedCache(
+            cache_bytes, lambda loaded: max(loaded.size, 1)
+        )
+
+    async def checkpoint(self, log: Log, at: str | None) -> CheckpointInfo | None:
+        """Return a checkpoint without its state, by default the newest; ``None`` without any."""
+        binds = log.binds()
+        if at is None:
+            statement: Any = listing.list_checkpoints(self.db.dialect, before=False)
+            binds |= {"p_limit": 1}
+        else:
+            statement = listing.read_checkpoint(self.db.dialect)
+            binds |= {"p_checkpoint_id": at}
+        rows = await run_query(self.db, statement, binds)
+        return listing.info(rows[0]) if rows else None
+
+    async def require_checkpoint(self, log: Log, at: str | None) -> CheckpointInfo:
+        """Return a checkpoint, by default the newest, without its state.
+
+        Raises:
+            NotFound: there is no such checkpoint.
+        """
+        info = await self.checkpoint(log, at)
+        if info is None:
+            wanted = "any checkpoint" if at is None else f"checkpoint {at!r}"
+            raise NotFound(f"thread {log.thread_id!r} does not have {wanted} in this namespace")
+        return info
+
+    async def load(self, log: Log, info: CheckpointInfo) -> LoadedState:
+        """Return the state of a checkpoint.
+
+        Raises:
+            NotFound: it was deleted meanwhile.
+        """
+        key = (log, info.checkpoint_id, info.seq, info.created_at)
+        loaded = self._loaded.get(key)
+        if loaded is None:
+            checkpointer = checkpointer_of(self.db, log)
+            state = await checkpointer.load(log.thread_id, info.checkpoint_id)
+            if state is None:
+                raise NotFound(f"checkpoint {info.checkpoint_id!r} was deleted meanwhile")
+            state = await self._with_delta_channels(log, info, state)
+            found = await asyncio.to_thread(messages_of, state)
+            loaded = LoadedState(state, info.raw_size, found)
+            if loaded.size < self._loaded.max_value_size:
+                self._loaded.put(key, loaded)
+        return loaded
+
+    async def _with_delta_channels(self, log: Log, info: CheckpointInfo, state: Any) -> Any:
+        """Return a state of LangGraph with those channels that earlier steps' writes make up."""
+        counters = info.metadata.get("counters_since_delta_snapshot")
+        if not isinstance(counters, dict) or not isinstance(state, dict):
+            return state
+        wanted = {name for name in counters if is_empty(state.get(name))}
+        if not wanted:
+            return state
+        made: dict[str, list[Any]] = {name: [] for name in wanted}
+        path = await self._ancestors(log, info)
+        async for one in checkpointer_of(self.db, log).snapshots(log.thread_id, path):
+            for write in reversed(one.writes):
+                if write.channel in wanted:
+                    made[write.channel].insert(0, resolved(write.value))
+            for name in list(wanted):
+                value = one.state.get(name)
+                if value is not None and not is_empty(value):
+                    made[name].insert(0, resolved(value))
+                    wanted.discard(name)
+            if not wanted:
+                break
+        return state | {name: _merged(pieces) for name, pieces in made.items()}
+
+    async def _ancestors(self, log: Log, info: CheckpointInfo) -> list[str]:
+        parents: dict[str, str | None] = {}
+        history = checkpointer_of(self.db, log).history(log.thread_id, limit=2 * ANCESTORS)
+        async for one in history:
+            parents[one.checkpoint_id] = one.parent_id
+        path: list[str] = []
+        current: str | None = info.parent_id
+        while current in parents and len(path) < ANCESTORS and current not in path[-1:]:
+            assert current is not None
+            path.append(current)
+            current = parents.pop(current)
+        return path
+
+
+def checkpointer_of(db: Database, log: Log) -> Checkpointer:
+    """Return a checkpointer for the namespace of a log."""
+    return Checkpointer(db, namespace=decode_namespace(log.namespace))
+
+
+async def read_state(
+    states: States,
+    thread_id: str,
+    namespace: Iterable[str] = (),
+    *,
+    at: str | None = None,
+    path: str = "",
+    offset: int = 0,
+) -> Record:
+    """Return a value within a state, as a tree: everything of it, in pages of 100 children."""
+    log = log_of(states.db, thread_id, namespace)
+    info = await states.require_checkpoint(log, at)
+    loaded = await states.load(log, info)
+    node = await asyncio.to_thread(lambda: tree(value_at(loaded.state, path), offset=offset))
+    return {"at": info.checkpoint_id, "path": path, "node": node}
+
+
+def _merged(pieces: Sequence[Any]) -> Any:
+    """Return what the writes of a channel add up to: lists are joined, of others the last counts.
+
+    A message that has the id of an earlier one takes its place.
+    """
+    joined: list[Any] = []
+    places: dict[Any, int] = {}
+    for piece in pieces:
+        for one in piece if isinstance(piece, list) else [piece]:
+            known = plain(one)
+            id_ = known.get("id") if isinstance(known, dict) else None
+            if isinstance(id_, str) and id_ in places:
+                joined[places[id_]] = one
+                continue
+            if isinstance(id_, str):
+                places[id_] = len(joined)
+            joined.append(one)
+    return joined

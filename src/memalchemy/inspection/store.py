@@ -1,0 +1,254 @@
+"""The store: its namespaces, the items in them, one item, and its neighbours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from memalchemy.contracts import StoreItem
+from memalchemy.database import Database
+from memalchemy.errors import InvalidArgument, KeyMissing, NotEncrypted, NotFound
+from memalchemy.inspection import _statements as statements
+from memalchemy.inspection._cursors import decode_cursor, encode_cursor, moment_of
+from memalchemy.inspection._internal import internal_binds, is_internal
+from memalchemy.inspection._logs import Namespace, query
+from memalchemy.inspection._records import Record, item_preview, item_record, kind_of, time
+from memalchemy.inspection.tree import tree, value_at
+from memalchemy.keys import check_namespace, decode_namespace, encode_namespace
+from memalchemy.search.scope import scope_binds
+from memalchemy.store import Store
+from memalchemy.store.read import decode_value
+
+COUNTED_BELOW = 1_000
+"""Items of each namespace in a list that are counted, at most."""
+SORTED = 5_000
+"""Items below a namespace up to which they are sorted by time."""
+SMALL = 64 * 1024
+"""Bytes of a value that a list reads."""
+
+_LAST = "\U0010ffff"
+"""A part behind all others that stand below a namespace."""
+
+
+async def list_namespaces(
+    store: Store,
+    namespace: Iterable[str] = (),
+    *,
+    internal: bool = False,
+    cursor: str | None = None,
+    limit: int = 100,
+) -> Record:
+    """Return a page of the namespaces right below one, with the number of items in each.
+
+    At most 1,000 items of each are counted: ``more`` says that there are others.
+    """
+    top = check_namespace(namespace)
+    internal = internal or is_internal(top)
+    after: Namespace | None = None
+    if cursor is not None:
+        after = check_namespace(decode_cursor(cursor, 1)[0])
+    children: list[Namespace] = []
+    while len(children) <= limit:
+        child = await _next_child(store, top, after)
+        if child is None:
+            break
+        if internal or not is_internal(child):
+            children.append(child)
+        after = (*child, _LAST)
+    records = []
+    for child in children[:limit]:
+        items = await count_items(
+            store.db, child, below=True, internal=internal, most=COUNTED_BELOW + 1
+        )
+        more = items > COUNTED_BELOW
+        records.append({"namespace": list(child), "items": min(items, COUNTED_BELOW), "more": more})
+    last = children[limit - 1] if len(children) > limit else None
+    return {
+        "namespaces": records,
+        "next": None if last is None else encode_cursor([[*last, _LAST]]),
+    }
+
+
+async def list_items(
+    store: Store,
+    namespace: Iterable[str] = (),
+    words: str = "",
+    *,
+    below: bool = True,
+    internal: bool = False,
+    cursor: str | None = None,
+    limit: int = 50,
+) -> Record:
+    """Return a page of items, the last written first; with *below* also of lower namespaces.
+
+    Those of a large tree of namespaces come in the order of namespaces and keys: ``order``.
+    With *words* they are those that hold them, the best first.
+    """
+    top = check_namespace(namespace)
+    internal = internal or is_internal(top)
+    if words:
+        return await _found_items(
+            store, top, words, below=below, internal=internal, cursor=cursor, limit=limit
+        )
+    after = None if cursor is None else decode_cursor(cursor, 4)
+    if after is not None:
+        order = after[0]
+    else:
+        is_few = not below or await is_small(store.db, top, internal=internal)
+        order = "newest" if is_few else "key"
+    if order not in ("newest", "key"):
+        raise InvalidArgument("this cursor is of another listing")
+    binds = scope_binds(store.db.tenant, encode_namespace(top), below)
+    binds |= internal_binds(shown=internal) | {"p_limit": limit + 1, "p_most": SMALL}
+    if after is not None:
+        binds |= {"p_after_namespace": after[2], "p_after_key": after[3]}
+        if order == "newest":
+            binds["p_after_updated_at"] = moment_of(after[1])
+    rows = await query(
+        store.db,
+        partial(statements.list_item_rows, order=order, below=below, after=after is not None),
+        binds,
+    )
+    last = rows[limit - 1] if len(rows) > limit else None
+    return {
+        "items": [_row_record(store.db, row) for row in rows[:limit]],
+        "order": order,
+        "next": None
+        if last is None
+        else encode_cursor([order, time(last.updated_at), last.namespace, last.key]),
+    }
+
+
+async def read_item(
+    store: Store, namespace: Iterable[str], key: str, *, path: str = "", offset: int = 0
+) -> Record:
+    """Return an item with its value, or what is under *path* in it, as a tree."""
+    place = check_namespace(namespace)
+    item = await _require_item(store, place, key)
+    binds = _item_key(store.db, place, key)
+    sizes = await query(store.db, statements.measure_item, binds)
+    vectors = await query(store.db, statements.list_vectors, binds | {"p_limit": 100})
+    size = int(sizes[0].bytes) if sizes else None
+    node = await asyncio.to_thread(lambda: tree(value_at(item.value, path), offset=offset))
+    return item_record(place, item, size, len(vectors), item_preview(item.value)) | {
+        "kind": kind_of(item),
+        "path": path,
+        "value": node,
+        "metadata": tree(item.metadata),
+        "models": [
+            {
+                "field": row.field,
+                "model": row.model,
+                "part": row.part,
+                "dimensions": row.dimensions,
+            }
+            for row in vectors
+        ],
+    }
+
+
+async def list_neighbours(
+    store: Store, namespace: Iterable[str], key: str, *, limit: int = 10
+) -> Record:
+    """Return the items of the namespace whose vectors are nearest to the item's first one."""
+    place = check_namespace(namespace)
+    await _require_item(store, place, key)
+    vectors = await query(
+        store.db, statements.list_vectors, _item_key(store.db, place, key) | {"p_limit": 1}
+    )
+    if not vectors:
+        return {"neighbours": []}
+    first = vectors[0]
+    vector = await store.get_embedding(
+        place, key, field=first.field, part=first.part, model=first.model
+    )
+    found = await store.search_by_embedding(place, vector, limit + 1, model=first.model)
+    return {
+        "neighbours": [
+            {
+                "namespace": list(hit.item.namespace),
+                "key": hit.item.key,
+                "score": hit.score,
+                "preview": item_preview(hit.item.value),
+            }
+            for hit in found
+            if hit.item.key != key
+        ][:limit]
+    }
+
+
+async def is_small(db: Database, namespace: Namespace, *, internal: bool = False) -> bool:
+    """Return whether a namespace and those below it hold few items, which can be sorted by time."""
+    return await count_items(db, namespace, below=True, internal=internal, most=SORTED) < SORTED
+
+
+async def count_items(
+    db: Database, namespace: Namespace, *, below: bool, most: int, internal: bool = False
+) -> int:
+    """Count the items of a namespace, up to *most*."""
+    binds = scope_binds(db.tenant, encode_namespace(namespace), below)
+    binds |= internal_binds(shown=internal) | {"p_limit": most}
+    rows = await query(db, partial(statements.count_some_items, below=below), binds)
+    return int(rows[0].items)
+
+
+def _item_key(db: Database, namespace: Namespace, key: str) -> dict[str, Any]:
+    path = encode_namespace(namespace)
+    return {"k_tenant": db.tenant, "k_namespace": path, "k_key": key}
+
+
+async def _next_child(store: Store, top: Namespace, after: Namespace | None) -> Namespace | None:
+    found = await store.list_namespaces(top, 2, after=after or top)
+    return next((one[: len(top) + 1] for one in found if len(one) > len(top)), None)
+
+
+async def _require_item(store: Store, namespace: Namespace, key: str) -> StoreItem:
+    item = await store.get_item(namespace, key)
+    if item is None:
+        place = "/".join(namespace) or "/"
+        raise NotFound(f"there is no item {key!r} in namespace {place}")
+    return item
+
+
+def _row_record(db: Database, row: Any) -> Record:
+    if row.value is None:
+        shown = None
+    else:
+        try:
+            shown = item_preview(decode_value(db.tenant, row, db.keyring))
+        except (KeyMissing, NotEncrypted):
+            shown = None
+    namespace = decode_namespace(row.namespace)
+    return item_record(namespace, row, int(row.bytes), int(row.vectors), shown)
+
+
+async def _found_items(
+    store: Store,
+    top: Namespace,
+    words: str,
+    *,
+    below: bool,
+    internal: bool,
+    cursor: str | None,
+    limit: int,
+) -> Record:
+    offset = 0 if cursor is None else decode_cursor(cursor, 1)[0]
+    if not isinstance(offset, int) or not 0 <= offset < 1_000_000:
+        raise InvalidArgument("this cursor is of another listing")
+    found: list[Any] = []
+    if not offset and (exact := await store.get_item(top, words)) is not None:
+        found.append(exact)
+    hits = await store.search(top, words, limit + 1, prefix=below, offset=offset)
+    found += [hit for hit in hits[:limit] if (hit.namespace, hit.key) != (top, words)]
+    more = len(hits) > limit
+    return {
+        "items": [
+            item_record(item.namespace, item, None, 0, item_preview(item.value))
+            for item in found
+            if internal or not is_internal(item.namespace)
+        ],
+        "order": "score",
+        "next": encode_cursor([offset + limit]) if more else None,
+    }

@@ -1,0 +1,281 @@
+"""Threads: the list of them, filtered and page by page, and one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from memalchemy.database import Database
+from memalchemy.dialects import namespace_binds
+from memalchemy.errors import InvalidArgument
+from memalchemy.inspection import _statements as statements
+from memalchemy.inspection._cursors import decode_cursor, encode_cursor, moment_of
+from memalchemy.inspection._logs import log_of, query, read_head, read_heads
+from memalchemy.inspection._records import Record, thread_record
+from memalchemy.keys import decode_namespace, encode_id, encode_namespace
+from memalchemy.log import Log
+from memalchemy.log.listing import (
+    list_logs,
+    list_logs_of_thread,
+    measure_logs,
+    range_of_prefix,
+)
+from memalchemy.log.scan import run_query
+from memalchemy.log.tables import truncate_to_second
+
+MATCHES = 1_000
+"""Matching ids up to which all are read, and sorted here."""
+SCANNED = 50_000
+"""Ids that one page looks through, at most, for those that have a part."""
+
+_FIRST, _BEYOND = "\x01", "\U0010ffff" * 4
+"""Stand before and behind all stored ids."""
+SIBLINGS = 200
+"""Other namespaces of a thread that are named."""
+
+
+async def list_threads(
+    db: Database,
+    part: str = "",
+    *,
+    framework: str = "",
+    cursor: str | None = None,
+    limit: int = 50,
+) -> Record:
+    """Return a page of threads, the last written first.
+
+    Where the ids are too many to look through them all at once, a page with *part* has those that
+    begin with it, and the following pages those that a scan of the ids comes upon: ``order`` is
+    ``id`` then, and a page may be empty while ``next`` is not.
+
+    Args:
+        part: a part of the threads' ids, in any case of ASCII letters.
+        framework: the first part of the namespace; ``/`` stands for the root.
+    """
+    scope = _Scope(db, framework)
+    if part:
+        scope.binds["p_like"] = _like(part)
+        return await _matching(scope, part, cursor, limit)
+    after = None if cursor is None else after_head(cursor)
+    page = partial(_list_recent, db.dialect, scope.name, False)
+    if scope.name == "tenant" or await _is_small(scope):
+        page = partial(page_of_logs, db.dialect, scope.name)
+    return await _newest(scope, page, after, limit)
+
+
+async def read_thread(db: Database, thread_id: str, namespace: Iterable[str] = ()) -> Record:
+    """Return what a log is and holds, and the thread's logs in other namespaces."""
+    log = log_of(db, thread_id, namespace)
+    head = await read_head(db, log)
+    (record,) = await thread_records(db, [head])
+    binds = {"k_tenant": log.tenant, "k_thread_id": log.thread_id}
+    rows = await query(db, list_logs_of_thread, binds)
+    others = [
+        row.namespace for row in rows if row.deleted_at is None and row.namespace != log.namespace
+    ]
+    kind = "entries" if not record["checkpoints"] else "steps"
+    return record | {
+        "kind": "both" if record["checkpoints"] and record["entries"] else kind,
+        "newest_id": head.head_id,
+        "metadata": head.meta,
+        "forked_from": head.forked_from,
+        "siblings": [{"namespace": list(decode_namespace(path))} for path in others[:SIBLINGS]],
+        "more_siblings": len(others) > SIBLINGS,
+    }
+
+
+async def thread_records(db: Database, heads: Sequence[Any]) -> list[Record]:
+    """Return the logs of *heads* that are still there, in the same order, with their sizes."""
+    sizes: dict[Any, Any] = {}
+    listed = [(head.log_id,) for head in heads]
+    for binds in db.dialect.statements.list_batches("p_logs", listed):
+        for row in await query(db, measure_logs, binds):
+            sizes[row.log_id] = row
+    return [thread_record(head, sizes[head.log_id]) for head in heads if head.log_id in sizes]
+
+
+async def page_of_heads(
+    db: Database,
+    page: Callable[[bool], Any],
+    binds: Mapping[str, Any],
+    after: dict[str, Any] | None,
+    limit: int,
+) -> list[Any]:
+    """Return the *limit* heads behind *after*, and one more if there is one.
+
+    Args:
+        page: returns the statement, with or without the condition of *after*.
+    """
+    values = {**binds, **(after or {}), "p_limit": limit + 1}
+    return await run_query(db, page(after is not None), values, replica_ok=True)
+
+
+class _Scope:
+    """The logs of a framework, or of the tenant: what statements of them take."""
+
+    def __init__(self, db: Database, framework: str) -> None:
+        self.db = db
+        self.name = "below"
+        if framework in ("", "/"):
+            self.name = "namespace" if framework else "tenant"
+        path = encode_namespace(()) if framework in ("", "/") else encode_namespace((framework,))
+        self.binds: dict[str, Any] = namespace_binds(db.tenant, path, below=True)
+
+
+async def _newest(
+    scope: _Scope, page: Callable[[bool], Any], after: dict[str, Any] | None, limit: int
+) -> Record:
+    heads = await page_of_heads(scope.db, page, scope.binds, after, limit)
+    return await _page(scope, heads, limit)
+
+
+async def _page(scope: _Scope, heads: Sequence[Any], limit: int) -> Record:
+    return {
+        "threads": await thread_records(scope.db, heads[:limit]),
+        "order": "newest",
+        "next": head_cursor(heads[limit - 1]) if len(heads) > limit else None,
+    }
+
+
+async def _matching(scope: _Scope, part: str, cursor: str | None, limit: int) -> Record:
+    """Return a page of the threads whose ids have a part."""
+    found = [] if cursor is None else decode_cursor(cursor, 2, 3)
+    if len(found) == 2:
+        is_beginning, low = found
+        if not isinstance(is_beginning, bool) or not isinstance(low, str):
+            raise InvalidArgument("this cursor is of another listing")
+        return await _by_id(scope, part, low, is_beginning=is_beginning, limit=limit)
+    after = None if cursor is None else after_head(cursor)
+    if scope.name != "tenant" and await _is_small(scope):
+        matched = await query(
+            scope.db,
+            partial(statements.match_ids_of_few, scope=scope.name),
+            scope.binds | {"p_limit": MATCHES + 1},
+        )
+        return await _sorted(scope, matched, after, limit)
+    high = await _skip(scope, _FIRST)
+    id_range = range_of_prefix(part)
+    if cursor is None and high is not None and id_range is not None:
+        beginning = await _matches(scope, *id_range)
+        if 0 < len(beginning) <= MATCHES:
+            return await _by_id(scope, part, id_range[0], is_beginning=True, limit=limit)
+    matched = await _matches(scope, _FIRST, high or _BEYOND)
+    if len(matched) > MATCHES:
+        return await _newest(
+            scope, partial(_list_recent, scope.db.dialect, scope.name, True), after, limit
+        )
+    if high is None:
+        return await _sorted(scope, matched, after, limit)
+    return await _by_id(scope, part, _FIRST, is_beginning=False, limit=limit)
+
+
+async def _by_id(scope: _Scope, part: str, low: str, *, is_beginning: bool, limit: int) -> Record:
+    """Return the threads that have a part in their ids, from an id on: as many as one page scans.
+
+    First come all that begin with it (*is_beginning*), then the others.
+    """
+    id_range = range_of_prefix(part)
+    if is_beginning and id_range is not None:
+        high: str | None = id_range[1]
+        following: list[Any] | None = [False, _FIRST]
+    else:
+        high = await _skip(scope, low)
+        following = None if high is None else [False, high]
+    matched = await _matches(scope, low, high or _BEYOND)
+    if len(matched) > limit:
+        last = matched[limit - 1].thread_id
+        following = [is_beginning, last + _FIRST]
+        matched = [row for row in matched if row.thread_id <= last]
+    if not is_beginning and id_range is not None:
+        matched = [row for row in matched if not id_range[0] <= row.thread_id < id_range[1]]
+    page = await _sorted(scope, matched, None, len(matched))
+    return page | {"order": "id", "next": None if following is None else encode_cursor(following)}
+
+
+async def _skip(scope: _Scope, low: str) -> str | None:
+    """Return the id before which one page looks, from *low* on; ``None`` if it comes to the end."""
+    binds = {"k_tenant": scope.db.tenant, "p_low": low, "p_offset": SCANNED}
+    rows = await query(scope.db, statements.skip_ids, binds)
+    return str(rows[0].thread_id) if rows else None
+
+
+async def _matches(scope: _Scope, low: str, high: str) -> Sequence[Any]:
+    binds = scope.binds | {"p_low": low, "p_high": high, "p_limit": MATCHES + 1}
+    return await query(scope.db, partial(statements.match_ids, scope=scope.name), binds)  # type: ignore[no-any-return]
+
+
+async def _sorted(
+    scope: _Scope, matched: Sequence[Any], after: dict[str, Any] | None, limit: int
+) -> Record:
+    """Return a page of logs by their names, the last written first."""
+    logs = [Log(scope.db.tenant, row.thread_id, row.namespace) for row in matched]
+    heads = sorted(await read_heads(scope.db, logs), key=_newest_first)
+    if after is not None:
+        last = _head_order(after["p_updated_at"], after["p_thread_id"], after["p_namespace"])
+        heads = [head for head in heads if _newest_first(head) > last]
+    return await _page(scope, heads, limit)
+
+
+async def _is_small(scope: _Scope) -> bool:
+    """Return whether a scope has few logs, which can be sorted."""
+    counted = await query(
+        scope.db,
+        partial(statements.count_logs, scope=scope.name, exact=False),
+        scope.binds | {"p_limit": MATCHES},
+    )
+    return int(counted[0].logs) < MATCHES
+
+
+def _list_recent(dialect: Any, scope: str, like: bool, after: bool) -> Any:
+    return statements.list_recent(dialect, scope=scope, like=like, after=after)
+
+
+def page_of_logs(dialect: Any, scope: str, after: bool) -> Any:
+    """Return the statement that lists the logs of a scope, the last written first."""
+    return list_logs(dialect, which="all", scope=scope, after=after)
+
+
+_ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+def _like(part: str) -> str:
+    """Return the pattern of LIKE for ids that contain *part*, as they are stored."""
+    if len(part) > 255:
+        raise InvalidArgument("an id has 255 characters at most, and so has a part of one")
+    stored = encode_id(part).translate(_ASCII_LOWER)
+    for sign in ("\\", "%", "_"):
+        stored = stored.replace(sign, "\\" + sign)
+    return f"%{stored}%"
+
+
+def _head_order(moment: datetime, thread_id: str, namespace: str) -> tuple[float, str, str]:
+    return -moment.timestamp(), thread_id, namespace
+
+
+def _newest_first(head: Any) -> tuple[float, str, str]:
+    return _head_order(head.updated_at, head.thread_id, head.namespace)
+
+
+def head_cursor(head: Any) -> str:
+    """Return the cursor of what is listed behind a log."""
+    return encode_cursor([head.updated_at.isoformat(), head.thread_id, head.namespace])
+
+
+def after_head(cursor: str) -> dict[str, Any]:
+    """Return the values of the log that a cursor stands behind.
+
+    Raises:
+        InvalidArgument: it is of another listing.
+    """
+    stamp, thread_id, path = decode_cursor(cursor, 3)
+    if not isinstance(thread_id, str) or not isinstance(path, str):
+        raise InvalidArgument("this cursor is of another listing")
+    moment = moment_of(stamp)
+    return {
+        "p_updated_at": moment,
+        "p_active_at": truncate_to_second(moment),
+        "p_thread_id": thread_id,
+        "p_namespace": path,
+    }

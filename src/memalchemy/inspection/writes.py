@@ -1,0 +1,157 @@
+"""Pending writes of steps, and the interrupts that wait for somebody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from memalchemy.checkpoints import load
+from memalchemy.contracts import CheckpointInfo, PendingWrite
+from memalchemy.database import Database
+from memalchemy.errors import KeyMissing, NotEncrypted
+from memalchemy.inspection import _statements as statements
+from memalchemy.inspection._logs import log_of, query
+from memalchemy.inspection._records import Record
+from memalchemy.inspection.messages import plain
+from memalchemy.inspection.states import States, checkpointer_of
+from memalchemy.inspection.tree import tree
+from memalchemy.log import Log
+from memalchemy.log.pending_writes import bind_write_keys
+
+SMALL = 64 * 1024
+"""Bytes of pending writes that a list of steps reads."""
+INTERRUPT = "__interrupt__"
+"""LangGraph's channel of interrupts."""
+
+
+async def read_writes(
+    states: States, thread_id: str, namespace: Iterable[str] = (), *, at: str | None = None
+) -> Record:
+    """Return the pending writes of a checkpoint, and the interrupts that it waits with."""
+    log = log_of(states.db, thread_id, namespace)
+    info = await states.require_checkpoint(log, at)
+    found = await checkpointer_of(states.db, log).get_writes(thread_id, info.checkpoint_id)
+    interrupts = await _interrupts(states, log, info, found)
+    return {
+        "at": info.checkpoint_id,
+        "writes": [
+            {
+                "task_id": write.task_id,
+                "channel": write.channel,
+                "index": write.index,
+                "value": tree(write.value),
+            }
+            for write in found
+        ],
+        "interrupts": [one | {"value": tree(one["value"])} for one in interrupts],
+    }
+
+
+async def read_interrupts(
+    states: States, thread_id: str, namespace: Iterable[str] = (), *, at: str | None = None
+) -> list[Record]:
+    """Return the interrupts that a checkpoint waits with: their ids and whole values."""
+    log = log_of(states.db, thread_id, namespace)
+    info = await states.require_checkpoint(log, at)
+    found = await checkpointer_of(states.db, log).get_writes(thread_id, info.checkpoint_id)
+    return await _interrupts(states, log, info, found)
+
+
+async def _interrupts(
+    states: States, log: Log, info: CheckpointInfo, writes: Iterable[PendingWrite]
+) -> list[Record]:
+    found = [
+        one
+        for write in writes
+        if write.channel == INTERRUPT
+        for one in interrupts_of_write(write.value)
+    ]
+    if found:
+        return found
+    loaded = await states.load(log, info)
+    return await asyncio.to_thread(interrupts_of_state, loaded.state)
+
+
+async def count_writes(db: Database, log: Log, ids: Sequence[str]) -> dict[str, tuple[int, bool]]:
+    """Return the number of each checkpoint's writes, and whether one is an interrupt."""
+    by_id: dict[str, list[Any]] = {}
+    for binds in bind_write_keys(db.dialect, ids):
+        values = log.binds() | binds | {"p_most": SMALL}
+        for row in await query(db, statements.read_small_writes, values):
+            by_id.setdefault(row.label, []).append(row)
+    return {id_: _count(db, log, id_, rows) for id_, rows in by_id.items()}
+
+
+async def find_waiting(db: Database, infos: Sequence[CheckpointInfo]) -> set[str]:
+    """Return the ids of checkpoints that wait for an answer to an interrupt of LangGraph.
+
+    *infos* are the newest checkpoints of one log, without a gap: none of them continues another
+    that waits.
+    """
+    if not infos:
+        return set()
+    parents = {info.parent_id for info in infos}
+    ends = [info.checkpoint_id for info in infos if info.checkpoint_id not in parents]
+    log = log_of(db, infos[0].thread_id, infos[0].namespace)
+    writes = await count_writes(db, log, ends)
+    return {id_ for id_, (_, is_interrupted) in writes.items() if is_interrupted}
+
+
+def _count(db: Database, log: Log, id_: str, rows: Sequence[Any]) -> tuple[int, bool]:
+    small = [row for row in rows if row.payload is not None]
+    found: list[PendingWrite] = []
+    with suppress(KeyMissing, NotEncrypted):  # the steps themselves are readable
+        found = load.decode_writes(log, id_, small, db.keyring)
+    count = len(found) + len(rows) - len(small) if found else len(rows)
+    return count, any(write.channel == INTERRUPT for write in found)
+
+
+def interrupts_of_write(value: Any) -> list[Record]:
+    """Return the interrupts of a write to `INTERRUPT`, with their ids and whole values."""
+    found = plain(value)
+    return [
+        _interrupt(one["value"], one.get("id"))
+        if isinstance(one, dict) and "value" in one
+        else _interrupt(one, None)
+        for one in (found if isinstance(found, list) else [found])
+    ]
+
+
+def interrupts_of_state(state: Any) -> list[Record]:
+    """Return the interrupts in the state of a framework without pending writes."""
+    return [_interrupt(value, id_) for value, id_ in _waiting(state)]
+
+
+def _interrupt(value: Any, id_: Any) -> Record:
+    return {"value": value, "id": None if id_ is None else str(id_)}
+
+
+def _waiting(state: Any) -> list[tuple[Any, Any]]:
+    """Return what a state of a framework without pending writes waits for, with its id."""
+    found = plain(state) if isinstance(state, dict) else None
+    if not isinstance(found, dict):
+        return []
+    requests = found.get("pending_request_info_events")  # of Microsoft's Agent Framework
+    if isinstance(requests, dict):
+        return [(one, id_) for id_, one in requests.items()]
+    step = found.get("current_step") or found.get("currentStep")  # of OpenAI's Agents SDK
+    if isinstance(step, dict):
+        data = step.get("data") if isinstance(step.get("data"), dict) else step
+        waiting = data.get("interruptions") if isinstance(data, dict) else None
+        if isinstance(waiting, list):
+            return [(one, _call_id(one)) for one in waiting]
+    internal = found.get("_internal_state")  # of Strands
+    holder = internal if isinstance(internal, dict) else found
+    interrupts = holder.get("interrupt_state")
+    if isinstance(interrupts, dict) and isinstance(interrupts.get("interrupts"), dict):
+        return [(one, id_) for id_, one in interrupts["interrupts"].items()]
+    if isinstance(found.get("context"), dict) and "state" in found:  # of a flow of CrewAI
+        return [(found["context"], found["context"].get("flow_id"))]
+    return []
+
+
+def _call_id(interruption: Any) -> Any:
+    raw = interruption.get("raw_item", interruption) if isinstance(interruption, dict) else None
+    return raw.get("call_id") or raw.get("callId") if isinstance(raw, dict) else None

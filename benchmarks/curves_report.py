@@ -154,14 +154,14 @@ STYLE = """
   .head { font-weight: 600; font-size: 13px }
   .small { font-size: 11px; fill: #59636e }
   .grid { stroke: #d1d9e0; stroke-width: 1 }
-  .curve { stroke: #1a7f64; stroke-width: 2; fill: none }
+  .curve { stroke: #5746d8; stroke-width: 2; fill: none }
   .steep { stroke: #c4432b }
   .linear { stroke: #59636e; stroke-width: 1; stroke-dasharray: 1 3 }
   @media (prefers-color-scheme: dark) {
     text { fill: #f0f6fc }
     .small { fill: #9198a1 }
     .grid { stroke: #3d444d }
-    .curve { stroke: #4cc3a0 }
+    .curve { stroke: #8b7cf7 }
     .steep { stroke: #ff8f73 }
     .linear { stroke: #9198a1 }
   }

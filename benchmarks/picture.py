@@ -31,7 +31,7 @@ STYLE = """
   .axis { stroke: #59636e; stroke-width: 1.5 }
   .grid { stroke: #d1d9e0; stroke-width: 1 }
   .room { fill: #d1d9e0; opacity: .6 }
-  .met { fill: #1a7f64; stroke: #1a7f64 }
+  .met { fill: #5746d8; stroke: #5746d8 }
   .missed { fill: url(#hatch); stroke: #c4432b }
   .hatch { stroke: #c4432b; stroke-width: 3 }
   @media (prefers-color-scheme: dark) {
@@ -40,7 +40,7 @@ STYLE = """
     .axis { stroke: #9198a1 }
     .grid { stroke: #3d444d }
     .room { fill: #3d444d }
-    .met { fill: #4cc3a0; stroke: #4cc3a0 }
+    .met { fill: #8b7cf7; stroke: #8b7cf7 }
     .missed { stroke: #ff8f73 }
     .hatch { stroke: #ff8f73 }
   }
@@ -53,14 +53,14 @@ PAIRS_STYLE = """
   text { font: 13px system-ui, sans-serif; fill: #1f2328 }
   .head { font-weight: 600; font-size: 14px }
   .small { font-size: 12px; fill: #59636e }
-  .ours { fill: #1a7f64 }
-  .ours-word { font-weight: 600; fill: #17594a }
+  .ours { fill: #5746d8 }
+  .ours-word { font-weight: 600; fill: #4b3bc9 }
   .theirs { fill: #afb8c1 }
   @media (prefers-color-scheme: dark) {
     text { fill: #f0f6fc }
     .small { fill: #9198a1 }
-    .ours { fill: #4cc3a0 }
-    .ours-word { fill: #7fdcc1 }
+    .ours { fill: #8b7cf7 }
+    .ours-word { fill: #b0a5ff }
     .theirs { fill: #656d76 }
   }
 """

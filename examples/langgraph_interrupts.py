@@ -1,6 +1,6 @@
 """A LangGraph agent that asks before it spends money, and is resumed by another process.
 
-    pip install "memalchemy[langgraph]" langgraph
+    pip install -e '.[langgraph]' langgraph
     python examples/langgraph_interrupts.py
 
 The graph stops at `interrupt`. Nothing waits in memory: the thread is in the database, and the

@@ -71,8 +71,8 @@ class Agent:
 async def main(url: str) -> None:
     async with Database(url) as db:
         agent = Agent(db, "ada", ScriptedModel())
-        print("Ada:  I'm vegetarian. Where shall we have dinner?")
-        print("Agent:", await agent.talk("I'm vegetarian. Where shall we have dinner?"))
+        print("Ada:  I'm vegetarian. Where should we have dinner?")
+        print("Agent:", await agent.talk("I'm vegetarian. Where should we have dinner?"))
         await agent.episodes.write(
             Episode(task="find a restaurant for dinner", error="no table without a reservation")
         )

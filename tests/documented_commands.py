@@ -165,6 +165,8 @@ def _pip(named: Named, config: pytest.Config) -> str | None:
         for extra in extras[1].split(",") if extras else []:
             if extra not in project["optional-dependencies"]:
                 return f"there is no extra {extra!r}"
+        if extras and not word.startswith("."):
+            return "there is no release yet: pages install from a clone, '.[extra]'"
     return None
 
 

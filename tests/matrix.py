@@ -48,7 +48,7 @@ REASONS = {
 }
 
 ABOUT = """\
-# What runs, on what
+# Framework test matrix
 
 This page is generated from a run of all tests of the adapters: by `nox -s frameworks`, `crewai`
 and `pydantic-ai-harness`, and then `nox -s matrix`. The same numbers, and the names of the tests
@@ -63,8 +63,11 @@ bold beside it. A dash means that there is no such test.
   kind of thing that the framework stores.
 - **Our tests** are all others: they compare with the framework's own storage, run agents with
   scripted models, and look at what is special. One that names no database is counted under SQLite.
-- **Kills** end a process that writes, with `SIGKILL`, and look for what it was told was written.
+- **Kills** are crash tests: they kill a writing process with `SIGKILL`, and check that every
+  acknowledged write is there.
 - **Import** are the tests of [`memalchemy import`](../importing.md) from the framework's storage.
+
+The runs:
 """
 
 

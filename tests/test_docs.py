@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import codeop
 import re
 import subprocess
 import sys
@@ -11,11 +13,8 @@ import pytest
 
 from pages import BLOCK, ROOT, broken_links, run_page
 
-PAGES = [
-    ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "docs" / "tutorial").glob("*.md")),
-]
+TUTORIAL = sorted((ROOT / "docs" / "tutorial").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *TUTORIAL]
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 OTHERS = [
     CONTRIBUTING,
@@ -61,6 +60,33 @@ def test_each_example_of_readme_is_a_script(tmp_path: Path) -> None:
 
     assert len(printed) == 2, "one without asyncio, one with it"
     assert "Diff(" in printed[0]
+    assert printed[1].split("\n") == ["{'step': 1}", "4711", ""]
+
+
+def can_be_pasted(block: str) -> bool:
+    """Whether Python's prompt takes a block line by line: it ends a statement at an empty line."""
+    compiler = codeop.CommandCompiler()
+    compiler.compiler.flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    lines: list[str] = []
+    try:
+        for line in [*block.splitlines(), ""]:
+            lines.append(line)
+            if compiler("\n".join(lines)) is not None:
+                lines = []
+    except SyntaxError:
+        return False
+    return not lines
+
+
+@pytest.mark.parametrize("page", TUTORIAL, ids=name_of)
+def test_the_blocks_of_the_tutorial_can_be_pasted(page: Path) -> None:
+    assert [one for one in BLOCK.findall(page.read_text()) if not can_be_pasted(one)] == []
+
+
+def test_a_block_that_cannot_be_pasted_is_seen() -> None:
+    assert can_be_pasted("for number in range(2):\n    print(number)\n\nawait work()\n")
+    assert not can_be_pasted("for number in range(2):\n    print(number)\nprint()\n")
+    assert not can_be_pasted("with open(path) as file:\n    print(file)\n\n    print(path)\n")
 
 
 def test_contributing_names_all_that_is_in_the_package() -> None:

@@ -51,7 +51,8 @@ def test_commands_are_found_on_most_pages() -> None:
         ("`nox -s mysql`", "invalid choice: 'mysql'"),
         ("`nox -s sqlite -- --database sqlite`", "no option --database"),
         ("`pytest tests/behaviour/test_nothing.py`", "there is no"),
-        ('`pip install "memalchemy[postgresql]"`', "no extra 'postgresql'"),
+        ("`pip install -e '.[postgresql]'`", "no extra 'postgresql'"),
+        ('`pip install "memalchemy[postgres]"`', "no release yet"),
     ],
 )
 def test_a_command_that_is_not_there_is_seen(

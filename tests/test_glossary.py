@@ -11,10 +11,10 @@ TERM = re.compile(r"^\*\*(.+?)\*\*: (.+?)(?=^\*\*|\Z)", re.MULTILINE | re.DOTALL
 LINK_AT_END = re.compile(r"[.]\s\[[^]]+\]\([^)]+\)\n+$")
 
 
-def test_the_glossary_has_at_most_thirty_terms_in_the_order_of_the_alphabet() -> None:
+def test_the_glossary_has_at_most_forty_terms_in_the_order_of_the_alphabet() -> None:
     terms = [term.casefold() for term, _ in TERM.findall(PAGE.read_text())]
 
-    assert len(terms) <= 30
+    assert len(terms) <= 40
     assert terms == sorted(set(terms))
 
 

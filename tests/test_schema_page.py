@@ -1,14 +1,17 @@
 """docs/schema.md has the tables, columns, keys, indexes and checks of the models, and no others.
 
-``MEMALCHEMY_REGENERATE=1`` writes its diagram; the rest is written by hand.
+``MEMALCHEMY_REGENERATE=1`` draws its diagram, docs/images/schema.svg; the rest is written by hand.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from sqlalchemy import (
@@ -35,7 +38,7 @@ from memalchemy.schema import Base
 from pages import ROOT
 
 PAGE = ROOT / "docs" / "schema.md"
-BEGIN, END = "<!-- diagram:begin -->\n", "<!-- diagram:end -->"
+DIAGRAM = ROOT / "docs" / "images" / "schema.svg"
 GOLDEN = ROOT / "tests" / "migrations" / "golden"
 UPGRADES = [migrate.sqlite_script(), *sorted(GOLDEN.glob("upgrade.*.sql"))]
 TABLES = ("threads", "checkpoints", "deltas", "store_items", "embeddings")
@@ -63,9 +66,35 @@ def type_of(column: Column[Any]) -> str:
 
 # --- The diagram ---------------------------------------------------------------------------------
 
+ROWS = (("checkpoints", "threads", "deltas"), ("store_items", "embeddings"))
+WIDTH, GAP, LINE, HEAD = 256, 100, 16, 28
+STYLE = """<style>
+  text { font: 11px ui-monospace, monospace; fill: #1f2328 }
+  .b { font-weight: 600; font-size: 13px }
+  .s { font: 11px system-ui, sans-serif; fill: #59636e }
+  .t { fill: #59636e }
+  .row { fill: #ffffff; stroke: #c8d1da } .hi { fill: #eeecfc; stroke: #5746d8 }
+  .line { stroke: #59636e; stroke-width: 1.4; fill: none }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #f0f6fc } .s, .t { fill: #9198a1 }
+    .row { fill: #161b22; stroke: #3d444d } .hi { fill: #262243; stroke: #8b7cf7 }
+    .line { stroke: #9198a1 }
+  }
+</style>"""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Two classes that are related; *many* says whether one row of *parent* has several."""
+
+    parent: str
+    child: str
+    many: bool
+    columns: tuple[str, ...]
+
 
 def marks_of(column: Column[Any]) -> str:
-    """The keys that a column is part of, as Mermaid spells them."""
+    """The keys that a column is part of, and whether it may be NULL."""
     table = column.table
     keys = [key for key in table.constraints if isinstance(key, UniqueConstraint)]
     indexes = [index for index in table.indexes if index.unique]
@@ -74,54 +103,106 @@ def marks_of(column: Column[Any]) -> str:
         "PK": column.primary_key,
         "FK": bool(column.foreign_keys),
         "UK": of_unique,
+        "NULL": bool(column.nullable),
     }
-    return ", ".join(mark for mark, holds in marks.items() if holds)
+    return " ".join(mark for mark, holds in marks.items() if holds)
 
 
-def relations(base: type[Any]) -> list[str]:
-    """Each pair of relationships, as a line that reads from the one to the many."""
-    lines = []
+def relations(base: type[Any]) -> list[Relation]:
+    """Each pair of relationships, from the one to the many."""
+    found = []
     for mapper in base.registry.mappers:
         for one in mapper.relationships:
             if one.direction is RelationshipDirection.MANYTOONE:
                 back = one.mapper.relationships[str(one.back_populates)]
-                end = "o{" if back.uselist else "o|"
-                columns = ", ".join(local.name for local, _ in one.local_remote_pairs or ())
-                ends = one.mapper.local_table.name, mapper.local_table.name
-                lines.append(f'    {ends[0]} ||--{end} {ends[1]} : "{columns}"')
-    return sorted(lines)
+                columns = tuple(local.name for local, _ in one.local_remote_pairs or ())
+                parent, child = one.mapper.local_table.name, mapper.local_table.name
+                found.append(Relation(parent, child, bool(back.uselist), columns))
+    return sorted(found, key=lambda one: (one.parent, one.child))
 
 
 def diagram(base: type[Any]) -> str:
-    lines = ["```mermaid", "erDiagram", *relations(base)]
-    for name in TABLES:
-        lines.append(f"    {name} {{")
-        for column in base.metadata.tables[name].columns:
-            parts = (type_of(column), column.name, marks_of(column))
-            null = '"may be NULL"' if column.nullable else ""
-            lines.append("        " + " ".join(filter(None, (*parts, null))))
-        lines.append("    }")
-    return "\n".join((*lines, "```", ""))
+    """The picture of the tables: their columns, keys and relations."""
+    places: dict[str, tuple[int, int, int]] = {}
+    top = 10
+    for row in ROWS:
+        heights = [HEAD + LINE * len(base.metadata.tables[name].columns) + 6 for name in row]
+        for at, (name, height) in enumerate(zip(row, heights, strict=True)):
+            places[name] = (10 + at * (WIDTH + GAP), top, height)
+        top += max(heights) + 50
+    width, height = 20 + 3 * WIDTH + 2 * GAP, top - 40
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}" role="img" aria-labelledby="title">',
+        '<title id="title">The five tables with their columns, keys and relations</title>',
+        STYLE,
+    ]
+    for name, (x, y, tall) in places.items():
+        kind = "hi" if name == "threads" else "row"
+        parts.append(
+            f'<rect class="{kind}" x="{x}" y="{y}" width="{WIDTH}" height="{tall}" rx="6"/>'
+        )
+        parts.append(f'<text class="b" x="{x + 10}" y="{y + 19}">{name}</text>')
+        for number, column in enumerate(base.metadata.tables[name].columns, 1):
+            line = y + HEAD + LINE * number - 4
+            parts.append(f'<text x="{x + 10}" y="{line}">{column.name}</text>')
+            parts.append(f'<text class="t" x="{x + 106}" y="{line}">{type_of(column)}</text>')
+            if marks := marks_of(column):
+                end = x + WIDTH - 8
+                parts.append(
+                    f'<text class="s" x="{end}" y="{line}" text-anchor="end">{marks}</text>'
+                )
+    for one in relations(base):
+        parts += _drawn(one, places)
+    return "\n".join((*parts, "</svg>", ""))
+
+
+def _drawn(one: Relation, places: dict[str, tuple[int, int, int]]) -> Iterator[str]:
+    """A line from the parent to the child, with the number at each end and its columns."""
+    (x, y, tall), (to, _, other) = places[one.parent], places[one.child]
+    number = "0..n" if one.many else "0..1"
+    if abs(x - to) == WIDTH + GAP:
+        level, right = y + 44, x < to
+        start, end = (x + WIDTH, to) if right else (x, to + WIDTH)
+        yield f'<path class="line" d="M{start} {level} H{end}"/>'
+        for at, text, outward in ((start, "1", right), (end, number, not right)):
+            place = f'x="{at + (6 if outward else -6)}" y="{level + 14}"'
+            anchor = "start" if outward else "end"
+            yield f'<text class="s" {place} text-anchor="{anchor}">{text}</text>'
+        for line, name in enumerate(reversed(one.columns)):
+            place = f'x="{(start + end) // 2}" y="{level - 6 - 13 * line}"'
+            yield f'<text class="s" {place} text-anchor="middle">{name}</text>'
+        return
+    # Around the table between them.
+    level = 10 + max(places[name][2] for name in ROWS[0]) + 18
+    low, other_low = y + tall, y + other
+    start, end = x + WIDTH // 2, to + WIDTH // 2
+    yield f'<path class="line" d="M{start} {low} V{level} H{end} V{other_low}"/>'
+    for at, bottom, text in ((start, low, "1"), (end, other_low, number)):
+        yield f'<text class="s" x="{at + 6}" y="{bottom + 14}">{text}</text>'
+    middle = f'x="{(start + end) // 2}" y="{level + 14}"'
+    yield f'<text class="s" {middle} text-anchor="middle">{", ".join(one.columns)}</text>'
 
 
 def test_the_diagram_is_that_of_the_models() -> None:
-    page = PAGE.read_text()
-    before, rest = page.split(BEGIN)
-    shown, after = rest.split(END)
     if os.environ.get("MEMALCHEMY_REGENERATE"):
-        shown = diagram(Base)
-        PAGE.write_text(before + BEGIN + shown + END + after)
+        DIAGRAM.write_text(diagram(Base))
 
-    assert shown == diagram(Base)
+    assert DIAGRAM.read_text() == diagram(Base)
+    assert "](images/schema.svg)" in PAGE.read_text()
 
 
-def test_the_diagram_has_all_tables_and_relations() -> None:
+def test_the_diagram_has_all_tables_columns_and_relations() -> None:
     """So that it does not agree because it is empty."""
-    shown = diagram(Base)
+    shown = ElementTree.fromstring(diagram(Base))
+    space = "{http://www.w3.org/2000/svg}"
+    texts = Counter(text.text for text in shown.iter(f"{space}text"))
+    columns = Counter(column.name for table in all_tables() for column in table.columns)
 
+    assert {name for row in ROWS for name in row} == set(TABLES)
     assert set(TABLES) == set(Base.metadata.tables) == set(migrate.TABLES)
-    assert shown.count("||--") == 4
-    assert shown.count(" PK") == sum(len(table.primary_key) for table in all_tables())
+    assert not Counter({*TABLES}) + columns - texts
+    assert len([*shown.iter(f"{space}path")]) == len(relations(Base)) == 4
 
 
 def all_tables() -> list[Table]:

@@ -16,8 +16,13 @@ from uuid import uuid4
 from fastapi import Depends, FastAPI, HTTPException, Request
 from models import Ticket
 from pydantic import BaseModel
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy import event, select
+from sqlalchemy.ext.asyncio import (
+    AsyncEngine,
+    AsyncSession,
+    async_sessionmaker,
+    create_async_engine,
+)
 from sqlalchemy.orm import joinedload
 
 from memalchemy import Checkpointer, Database
@@ -27,10 +32,20 @@ from memalchemy.schema import ThreadRow
 TENANT = "default"
 
 
+def check_foreign_keys(engine: AsyncEngine) -> None:
+    """Let SQLite delete a ticket with its thread: it checks foreign keys only if it is asked to."""
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def connected(connection: Any, record: Any) -> None:
+        connection.execute("PRAGMA foreign_keys = ON")
+
+
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Open the engine, which the service and memalchemy share."""
     engine = create_async_engine(os.environ["DATABASE_URL"])
+    if engine.dialect.name == "sqlite":
+        check_foreign_keys(engine)
     app.state.sessions = async_sessionmaker(engine, expire_on_commit=False)
     db = Database(engine)
     await db.check()  # a schema that was not upgraded fails now, and not at the first request

@@ -34,10 +34,10 @@ LEFT_OUT = {
     "sqlite/test_delta_channel_conformance": _CONFORMANCE,
     "sqlite/test_walk_step_looks_up_the_parent_by_primary_key": _RAW_SQL,
     "sqlite/test_informative_async_errors": "the asynchronous methods are there",
-    "sqlite/test_checkpoint_search_sql_injection_prevention": "wants odd keys of filters refused: "
-    "here they are bound, and find what has such keys",
-    "sqlite/test_metadata_filter_keys_with_hyphens_and_digits": "reads a dot in a key of a filter "
-    "as a path; in memory and on PostgreSQL it is a dot",
+    "sqlite/test_checkpoint_search_sql_injection_prevention": "expects unusual keys of "
+    "filters to be refused; here they are bound, and find what has such keys",
+    "sqlite/test_metadata_filter_keys_with_hyphens_and_digits": "expects a dot in a key of a "
+    "filter to be a path; in memory and on PostgreSQL it is a dot",
     "sqlite/test_setup_migrates_legacy_writes_table_repeatably": _OLD_TABLES,
     "sqlite/test_put_writes_persists_task_path": _RAW_SQL,
     "sqlite/test_async_setup_migrates_legacy_writes_table_repeatably": _OLD_TABLES,
@@ -52,8 +52,8 @@ LEFT_OUT = {
     "postgres/test_nonnull_migrations": _OF_THEIRS,
     "postgres/test_async_walk_reads_nothing_newer_than_the_target": _OF_THEIRS,
     "postgres/test_sync_walk_reads_nothing_newer_than_the_target": _OF_THEIRS,
-    "postgres/test_inline_primitive_seed_is_found": "its end wants a stored None taken for no "
-    "value, because their JSON cannot tell the two apart; here it is a value, as in memory",
+    "postgres/test_inline_primitive_seed_is_found": "expects a stored None to be no value, "
+    "because their JSON cannot tell the two apart; here it is a value, as in memory",
     "postgres/test_keep_latest_refuses_a_batch_with_a_delta_channel_thread": _DELTAS,
     "postgres/test_keep_latest_refuses_a_thread_that_turns_delta_after_the_batch_check": _DELTAS,
     "postgres/test_async_saver_prune_runs_from_another_thread_only": "a plain method may be called "

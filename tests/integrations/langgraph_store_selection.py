@@ -16,16 +16,16 @@ _IN_A_LOOP = "a plain method may be called in a running loop: in a notebook one 
 _RAW_SQL = "writes SQL to LangGraph's own tables; test_langgraph_store.py has the same of ours"
 
 LEFT_OUT = {
-    "memory/test_embed_with_path": "its end wants items without vectors after those with: the "
-    "store in memory gives them, those on databases, and this one, do not",
+    "memory/test_embed_with_path": "expects items without vectors in the results; only the "
+    "in-memory store returns them",
     "sqlite/test_store.py/test_vector_store_initialization": "asks for LangGraph's own tables",
-    "sqlite/test_sql_injection_vulnerability": "wants odd keys of filters refused: here they are "
-    "bound, and find what has such keys",
-    "sqlite/test_filter_keys_with_hyphens_and_digits": "its end reads a dot in a key of a filter "
-    "as a path; in memory and on PostgreSQL it is a dot",
+    "sqlite/test_sql_injection_vulnerability": "expects unusual keys of filters to be refused; "
+    "here they are bound, and find what has such keys",
+    "sqlite/test_filter_keys_with_hyphens_and_digits": "expects a dot in a key of a filter to be a "
+    "path; in memory and on PostgreSQL it is a dot",
     "sqlite/test_no_running_loop": _IN_A_LOOP,
-    "sqlite/test_ttl_override_default": "wants a read not to prolong where refresh_on_read is not "
-    "given; `BaseStore` says that it does, and so do we",
+    "sqlite/test_ttl_override_default": "expects a read without refresh_on_read not to prolong an "
+    "item; `BaseStore` says that it does, and so do we",
     "postgres/test_no_running_loop": _IN_A_LOOP,
     "postgres/test_omit_expired_filters_read_paths": _RAW_SQL,
     "postgres/test_omit_expired_disabled_preserves_expired_rows": _RAW_SQL,

@@ -1,7 +1,7 @@
 """The pages' recipe for a table with a foreign key to a thread, followed from an empty directory.
 
-The models are those of docs/sqlalchemy.md, the lines of ``env.py`` those of docs/migrations.md, in
-the order that they name for foreign keys, inside what ``alembic init`` writes.
+The models are those of docs/sqlalchemy.md, the lines of ``env.py`` those of docs/migrations.md,
+inside what ``alembic init`` writes.
 """
 
 from __future__ import annotations
@@ -70,8 +70,7 @@ def set_up(project: Path, url: str) -> Callable[..., str]:
     env = project / "migrations" / "env.py"
     documented = block_with("migrations.md", "def do_run_migrations")
     ours, theirs = "migrate.upgrade_alongside(context)", "context.run_migrations()"
-    assert documented.index(theirs) < documented.index(ours)
-    documented = documented.replace(ours, "@").replace(theirs, ours).replace("@", theirs)
+    assert documented.index(ours) < documented.index(theirs)
     imports, function = documented.split("\n\n\n")
     text = env.read_text().replace("target_metadata = None", "target_metadata = Base.metadata")
     text = text.replace(

@@ -184,7 +184,7 @@ async def long_ids_are_separate_or_refused(ground: Ground) -> None:
             expect_equal(what, await ground.read(adapter, id_), [id_[-1]])
 
 
-@ADAPTER_CHECKS(f"{ADAPTERS_PAGE}#where-data-lies")
+@ADAPTER_CHECKS(f"{ADAPTERS_PAGE}#where-data-is-stored")
 async def namespaces_are_separate(ground: Ground) -> None:
     """The same id in two namespaces, of which one may lie in the other, means two things."""
     await _are_separate(
@@ -199,7 +199,7 @@ async def namespaces_are_separate(ground: Ground) -> None:
     )
 
 
-@ADAPTER_CHECKS(f"{ADAPTERS_PAGE}#where-data-lies")
+@ADAPTER_CHECKS(f"{ADAPTERS_PAGE}#where-data-is-stored")
 async def tenants_are_separate(ground: Ground) -> None:
     """Nobody reads, changes or deletes what another tenant has under the same id."""
     await _are_separate(
@@ -441,7 +441,7 @@ async def a_killed_process_loses_no_acknowledged_write(ground: Ground) -> None:
 # --- Part of memalchemy --------------------------------------------------------------------------
 
 
-@ADAPTER_CHECKS(f"{ADAPTERS_PAGE}#where-data-lies")
+@ADAPTER_CHECKS(f"{ADAPTERS_PAGE}#where-data-is-stored")
 async def forget_erases_what_was_written(ground: Ground) -> None:
     """`memalchemy.Checkpointer.forget` of the tenant erases all that the adapter has stored, and
     the database verifies before that.

@@ -3770,9 +3770,9 @@ class VectorStore:
         """Return at most *k* documents that match *query*, the best first.
 
         Without an embedder and without *embedding* documents are ranked by words, as by
-        `Store.search`. Otherwise they are ranked by words and by meaning, and the score combines
-        both ranks. A document is left out if it shares no word with the query and its vector is at
-        a right angle to the query's, or farther. A *k* of zero or less, or a blank query, finds
+        `Store.search`. Otherwise *alpha* says what counts, and the score combines both rankings.
+        Words find the documents that share one with the query; meaning finds those whose vector is
+        at less than a right angle to the query's. A *k* of zero or less, or a blank query, finds
         nothing. In an encrypted database whose words are not readable only the meaning counts.
 
         Args:
@@ -3780,7 +3780,8 @@ class VectorStore:
                 `memalchemy.filters`.
             embedding: the vector to look for, in place of the embedder's for *query*.
             threshold: minimum score.
-            alpha: weight of the meaning against the words, 0 to 1; one half by default.
+            alpha: weight of the meaning against the words: 0 for words alone, 1 for the meaning
+                alone, one half by default.
             mmr: 0 to 1, to prefer documents that differ, as of `Store.search`. It compares vectors,
                 so it works only where the meaning counts.
 

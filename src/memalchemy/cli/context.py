@@ -36,6 +36,8 @@ class Context:
     @property
     def url(self) -> str:
         """URL of the database."""
+        if self.options.db is not None and not self.options.db.strip():
+            raise UsageError("--db is empty: is the variable set that it was to have?")
         url = self.options.db or os.environ.get(URL_VARIABLE)
         if not url:
             raise UsageError(
@@ -60,6 +62,7 @@ class Context:
         read_only: bool = False,
         create: bool = False,
         offline: bool = False,
+        **options: Any,
     ) -> Database:
         """Open the database: every command does it here, with ``async with ctx.database()``.
 
@@ -69,6 +72,7 @@ class Context:
                 on files and directories that cannot be written.
             create: allow a SQLite file that does not exist yet.
             offline: the command only asks for the dialect and never connects.
+            options: further ones of `Database`, such as its pool's.
 
         Raises:
             UsageError: the options make no sense, or name a database in memory.
@@ -86,6 +90,7 @@ class Context:
                 keys=_read_keys(self.options.keys_file),
                 readable=[kind for kind in (self.options.readable or "").split(",") if kind],
                 allow_plaintext=self.options.allow_plaintext,
+                **options,
             )
         if db.dialect.single_writer and not offline:
             path = self.sqlite_file
@@ -106,6 +111,11 @@ class Context:
         """The file of a SQLite database; ``None`` on a server and in memory."""
         path = self._target.path
         return None if path is None else Path(path)
+
+    @property
+    def has_no_pool(self) -> bool:
+        """True of a SQLite file, and of PgBouncer in transaction mode."""
+        return self._target.path is not None or self._target.pgbouncer
 
     @property
     def is_writable_file(self) -> bool:

@@ -35,10 +35,17 @@ INFO = {
 }
 
 
-def save(url: str, state: dict[str, Any], thread_id: str, *arguments: Any, **more: Any) -> None:
+def save(
+    url: str,
+    state: dict[str, Any],
+    thread_id: str,
+    *arguments: Any,
+    namespace: tuple[str, ...] = (),
+    **more: Any,
+) -> None:
     async def work() -> None:
         async with Database(url) as db:
-            await Checkpointer(db).save(state, thread_id, *arguments, **more)
+            await Checkpointer(db, namespace=namespace).save(state, thread_id, *arguments, **more)
 
     asyncio.run(work())
 
@@ -304,6 +311,31 @@ def test_forget_erases_one_whole_tenant(file_url: str, call: Call) -> None:
     }
     assert call("threads", "--tenant", "acme", "--json", "--db", file_url).json == []
     assert len(call("threads", "--tenant", "other", "--json", "--db", file_url).json) == 1
+
+
+def test_forget_erases_the_items_of_a_namespace_and_names_its_threads(
+    file_url: str, call: Call
+) -> None:
+    def put(*where: str) -> None:
+        assert call("store", "put", *where, '"v"', "--db", file_url).code == 0
+
+    call("upgrade", "--db", file_url)
+    put("users/ada", "k")
+    put("users/ada/memories", "k")
+    put("users/adam", "k")
+    save(file_url, {"n": 1}, "t", namespace=("users", "ada"))
+    forget = ("forget", "--namespace", "users/ada", "--db", file_url)
+
+    asked = call(*forget, stdin="n\n")
+    assert asked.code == 4
+    assert "Erase 2 items of the namespace users/ada" in asked.err
+    done = call(*forget, "--yes", "--json")
+    assert done.json == {"erased": 2}
+    assert "memalchemy threads --namespace users/ada --prefix" in done.err
+    left = call("store", "ls", "users", "--prefix", "--json", "--db", file_url).json
+    assert [item["namespace"] for item in left] == [["users", "adam"]]
+    assert call(*forget, "--yes").code == 1
+    assert call("forget", "--namespace", "/", "--yes", "--db", file_url).code == 2
 
 
 def test_forget_refuses_a_thread_and_a_tenant_together(filled: str, call: Call) -> None:

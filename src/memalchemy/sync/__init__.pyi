@@ -2715,6 +2715,25 @@ class Store:
     ) -> bool:
         """Return whether the item exists, whatever its value; does not extend its life."""
 
+    def forget_namespace(
+        self,
+        namespace: Namespace,
+        *,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Erase all items of the namespace and of all below it, expired ones too.
+
+        What `Checkpointer.forget` does for items with some metadata: their vectors go with them,
+        and no word of them is left in a text index. In a SQLite file of memalchemy's own nothing of
+        them is left then; on a server the pages keep dead rows until `memalchemy vacuum --full`
+        rewrites them, and a host's *connection* only deletes the rows. Threads of the same
+        namespace stay. Returns the number of erased items.
+
+        Raises:
+            ValueError: *namespace* is empty: that would be all items of the tenant, for which there
+                is `Checkpointer.forget` with *tenant*.
+        """
+
     def get(
         self,
         namespace: Namespace,

@@ -518,17 +518,16 @@ async def test_forgetting_a_namespace_takes_all_below_it_and_nothing_beside_it(
     await store.put(ada, "k", {"text": "new"}, embedding=[2.0, 1.0])
     assert [h.key for h in await store.search(ada, embedding=[1.0, 2.0], prefix=True)] == ["k"]
     await other.forget_namespace(ada)
-    with pytest.raises(ValueError, match="Checkpointer.forget"):
+    with pytest.raises(ValueError, match=r"Checkpointer\.forget"):
         await store.forget_namespace(())
 
 
 async def test_forgetting_a_namespace_in_a_transaction_is_undone_with_it(db: Database) -> None:
     store = Store(db)
     await store.put(("users", "ada"), "k", {"n": 1}, embedding=[1.0, 2.0])
-    with pytest.raises(ZeroDivisionError):
-        async with db.transaction() as tx:
-            assert await store.forget_namespace(("users", "ada"), connection=tx) == 1
-            raise ZeroDivisionError
+    async with db.transaction() as tx:
+        assert await store.forget_namespace(("users", "ada"), connection=tx) == 1
+        await tx.rollback()
 
     hits = await store.search(("users", "ada"), embedding=[1.0, 2.0])
     assert [hit.key for hit in hits] == ["k"]

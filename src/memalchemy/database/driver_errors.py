@@ -125,7 +125,8 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
         if failure is Failure.PERMISSION:
             return AuthenticationFailed(
                 f"the user of {display} lacks a right that this needs{why}. "
-                "`memalchemy grants ROLE` prints the statements that give it."
+                "An application's rights are in the statements that `memalchemy grants ROLE` "
+                "prints; to change the schema takes the role that owns the tables."
             )
         if failure is Failure.READ_ONLY:
             return CapabilityMissing(

@@ -43,7 +43,7 @@ async def forget(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> int | None:
-    """Erase a thread, a namespace of the store, or a tenant, without a trace.
+    """Erase a thread, a namespace or a tenant, without a trace.
 
     Erases one thread, or the threads and items of the store with some metadata, or the items of a
     namespace and below it, or everything of a tenant. Says how much it is and asks first.

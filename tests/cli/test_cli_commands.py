@@ -286,6 +286,38 @@ def test_prune_keeps_younger_checkpoints(filled: str, call: Call) -> None:
     assert answer.json["pruned"] == 0
 
 
+def test_prune_vacuum_and_sweep_work_on_all_tenants(file_url: str, call: Call) -> None:
+    db = ("--db", file_url)
+    for tenant in ("acme", "globex"):
+        given = lines(thread("t", 4))
+        assert call(*db, "--tenant", tenant, "import", "-", stdin=given).code == 0
+        put = ("store", "put", "a", "k", "1", "--ttl", "1s")
+        assert call(*db, "--tenant", tenant, *put).code == 0
+
+    async def expire() -> None:
+        async with Database(file_url) as database:
+            await database.run_sync(
+                lambda c: c.exec_driver_sql(
+                    "UPDATE store_items SET expires_at = 1 WHERE expires_at IS NOT NULL"
+                )
+            )
+
+    asyncio.run(expire())
+    assert call(*db, "store", "sweep", "--json").json == {"removed": 0}
+    assert call(*db, "store", "sweep", "--all-tenants", "--json").json == {"removed": 2}
+    rules = ("prune", "--all", "--keep-last", "1", "--all-tenants")
+    counted = call(*db, *rules, "--dry-run", "--json").json
+    assert counted == {"pruned": 6, "dry_run": True, "busy": 0}
+    assert call(*db, *rules, "--json").json["pruned"] == 6
+    gone = call(*db, "vacuum", "--all-tenants", "--older-than-days", "0", "--json").json
+    assert gone["removed"] == 2
+    for tenant in ("acme", "globex"):
+        assert call(*db, "--tenant", tenant, "threads", "--json").json == []
+    for command in (rules, ("vacuum", "--all-tenants"), ("store", "sweep", "--all-tenants")):
+        assert call(*db, "--tenant", "acme", *command).code == 2
+    assert call(*db, "prune", "t", "--keep-last", "1", "--all-tenants").code == 2
+
+
 def test_forget_asks_and_takes_only_yes(filled: str, call: Call) -> None:
     forget = ("forget", "--thread", "airline-1", "--db", filled)
 

@@ -135,6 +135,14 @@ class Context:
 
         return parse_url(self.url)
 
+    async def databases(self, db: Database, *, all_tenants: bool) -> list[Database]:
+        """Return *db* for its tenant, or with *all_tenants* for each that has a thread or item."""
+        if not all_tenants:
+            return [db]
+        from memalchemy.maintenance.verify.database import list_tenants
+
+        return [db.for_tenant(tenant) for tenant in await list_tenants(db)]
+
     def refuse_two_tenants(self, *, all_tenants: bool) -> None:
         """Raise a `UsageError` if both ``--tenant`` and ``--all-tenants`` are given."""
         if all_tenants and self.options.tenant is not None:

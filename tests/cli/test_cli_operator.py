@@ -94,6 +94,32 @@ def test_serve_reports_to_opentelemetry_only_where_somebody_listens(
     assert "opentelemetry-instrument memalchemy serve --otel" in refused.err
 
 
+def test_serve_reports_what_its_requests_do_to_the_providers_of_the_process(filled: str) -> None:
+    launcher = (
+        "from opentelemetry import trace\n"
+        "from opentelemetry.sdk.trace import TracerProvider\n"
+        "from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor\n"
+        "provider = TracerProvider()\n"
+        "exporter = ConsoleSpanExporter(formatter=lambda span: span.name + '\\n')\n"
+        "provider.add_span_processor(SimpleSpanProcessor(exporter))\n"
+        "trace.set_tracer_provider(provider)\n"
+        "from memalchemy.cli import main\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", launcher, "--db", filled, "serve", "--port", "0", "--otel"]
+    command.append("--nl")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as server:
+        assert server.stdout is not None
+        address = httpx.URL(server.stdout.readline().split('"')[3])
+        saved = httpx.post(address.join("/threads/t/checkpoints"), json={"state": {"n": 1}})
+        assert saved.status_code == 201
+        server.terminate()
+        reported = server.stdout.read().splitlines()
+        assert server.wait(30) == 0
+
+    assert "memalchemy.checkpoint.save" in reported
+
+
 def test_an_upgrade_says_that_vectors_are_stored_as_bytes_and_that_they_no_longer_are(
     postgres: Postgres, fresh: str, owner: str, call: Call
 ) -> None:

@@ -412,6 +412,15 @@ def test_vacuum_removes_idle_threads_only_with_older_than_days(filled: str, call
     assert call("threads", "--json", "--db", filled).json == []
 
 
+def test_a_change_of_the_schema_names_the_owner_of_the_tables(application: str, call: Call) -> None:
+    refused = call("--db", application, "downgrade", "base", "--delete-rows")
+
+    assert refused.code == 3
+    assert refused.err.startswith("error [MA-AUTHENTICATION]: ")
+    assert "to change the schema takes the role that owns the tables" in refused.err
+    assert call("--db", application, "check").code == 0
+
+
 def test_vacuum_names_the_commands_that_it_may_not_run(
     call: Call, postgres: Postgres, application: str
 ) -> None:

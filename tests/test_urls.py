@@ -93,6 +93,18 @@ def test_a_postgresql_url_may_ask_for_psycopg() -> None:
     assert connect_arguments(target)["sslmode"] == "require"
 
 
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
+def test_a_postgresql_url_may_say_that_it_leads_to_pgbouncer(driver: str) -> None:
+    target = parse_url(f"postgresql+{driver}://ada@db.example.com/agents?pgbouncer=true")
+
+    assert target.pgbouncer
+    assert "pgbouncer" not in connect_arguments(target)
+    assert "pgbouncer" not in target.display
+    assert not parse_url(f"postgresql+{driver}://db.example.com/a?pgbouncer=false").pgbouncer
+    with pytest.raises(UnknownURL, match="pgbouncer in the URL must be true or false"):
+        parse_url(f"postgresql+{driver}://ada@db.example.com/agents?pgbouncer=perhaps")
+
+
 def test_psycopg_serves_where_asyncpg_is_not_installed(without: Without) -> None:
     without("asyncpg")
 

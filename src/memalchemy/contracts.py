@@ -142,7 +142,8 @@ class Health(TypedDict):
     """Health of a database: `memalchemy.Database.health`.
 
     ``revision`` is that of its schema, ``head`` the one of this release; ``checked_out`` is the
-    number of connections in use.
+    number of connections in use. ``pgvector``, of PostgreSQL with a schema: vectors are stored in
+    pgvector's type, and not as bytes.
     """
 
     url: str
@@ -151,6 +152,7 @@ class Health(TypedDict):
     revision: str | None
     head: str
     checked_out: int
+    pgvector: NotRequired[bool]
     replica: NotRequired[ReplicaHealth]
 
 

@@ -7,6 +7,7 @@ leaves the original in ``__cause__``. No message carries a payload or a password
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from copy import copy
 
 
@@ -128,6 +129,24 @@ class SchemaTooNew(MemalchemyError):
         )
         self.current = current
         self.needs = needs
+
+
+class SchemaIncomplete(MemalchemyError):
+    """The database has a version of the schema, but not all of its tables.
+
+    ``missing`` are their names.
+    """
+
+    code = "MA-SCHEMA-INCOMPLETE"
+
+    def __init__(self, current: str, missing: Sequence[str], schema: str | None) -> None:
+        where = f" in {schema!r}" if schema else ""
+        super().__init__(
+            f"the database is at revision {current}{where}, but has no table {', '.join(missing)}. "
+            "It was dropped, or left out of a restore; `memalchemy upgrade` does not make it "
+            "again. Restore the whole database from a backup."
+        )
+        self.missing = tuple(missing)
 
 
 class ForeignTable(MemalchemyError):

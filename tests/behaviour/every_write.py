@@ -308,6 +308,7 @@ CONTENTLESS = {
     *("text", "to_text", "version", "active_tool_exchange", "list_user_memory", "explain"),
     # Removals, and copies of rows inside the database.
     *("abort_tool_exchange", "clear", "clear_namespace", "copy_thread", "delete"),
+    "forget_namespace",
     *("delete_batch", "delete_checkpoints", "delete_matching", "delete_memory", "forget", "fork"),
     *("pop", "prune", "purge_messages", "remove", "sweep", "vacuum"),
     # Lifetimes; nothing at all; an extractor of the caller's.

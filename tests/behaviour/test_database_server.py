@@ -14,6 +14,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from memalchemy import (
     Checkpointer,
@@ -22,6 +23,8 @@ from memalchemy import (
     MemalchemyError,
     Store,
 )
+from memalchemy.database.driver_errors import translator
+from memalchemy.dialects import DIALECTS
 from memalchemy.verify import verify
 from servers import Postgres
 
@@ -319,6 +322,37 @@ async def test_everything_works_through_pgbouncer(open_: Open, bouncer: Postgres
         await tx.rollback()
     assert await checkpointer.delete("thread", "c0")
     assert await checkpointer.list_checkpoints("thread") == ["c4", "c3", "c2", "c1"]
+
+
+async def test_the_url_may_say_that_it_leads_to_pgbouncer(open_: Open, bouncer: Postgres) -> None:
+    db = open_(server=bouncer, more="pgbouncer=true")
+    for n in range(3):
+        await Checkpointer(db).save({"n": n}, "thread")
+
+    reading = open_(server=bouncer, more="pgbouncer=true", read_only=True)
+    assert await Checkpointer(reading).load("thread") == {"n": 2}
+
+
+async def test_the_refusal_of_a_session_s_parameter_names_pgbouncer(
+    bouncer: Postgres, name: str, driver: str
+) -> None:
+    """By such a parameter a server is told to take no writes; PgBouncer knows none."""
+    db = Database(bouncer.url(name, driver=driver), read_only=True)
+    with pytest.raises(DatabaseUnreachable, match="add pgbouncer=true to the URL"):
+        await db.check()
+    await db.close()
+
+
+@pytest.mark.parametrize("state", ["26000", "42P05"])
+def test_the_error_of_a_prepared_statement_names_pgbouncer(driver: str, state: str) -> None:
+    class Refused(Exception):
+        sqlstate = state
+
+    error = DBAPIError("SELECT 1", {}, Refused())
+    dialect = DIALECTS["postgresql"]
+
+    assert "add pgbouncer=true to the URL" in str(translator(dialect, "db")(error))
+    assert "pgbouncer" not in str(translator(dialect, "db", pgbouncer=True)(error))
 
 
 async def test_fifty_tasks_at_once_pass_through_pgbouncer(open_: Open, bouncer: Postgres) -> None:

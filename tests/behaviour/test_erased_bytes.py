@@ -100,6 +100,22 @@ async def test_nothing_is_left_in_a_sqlite_file(path: Path, how: str) -> None:
             assert await Store(db).search(("facts",), "kept 7", prefix=True)
 
 
+async def test_nothing_is_left_of_a_namespace_in_a_sqlite_file(path: Path) -> None:
+    async with Database(f"sqlite:///{path}", tenant="acme") as db:
+        store, traces = Store(db), Traces([SUBJECT.encode()])
+        for number in range(20):
+            value = {"text": traces.word(), "blob": traces.blob(5000)}
+            place = ("users", SUBJECT, *("facts",) * (number % 2))
+            await store.put(place, f"k{number}", value, embedding=[float(number + 1), 1.0])
+            await store.put(("users", "other"), f"k{number}", {"text": f"kept {number}"})
+        assert len(traces.in_(files_of(path))) > len(traces.made) / 2  # it would be seen
+
+        assert await store.forget_namespace(("users", SUBJECT)) == 20
+
+        assert traces.in_(files_of(path)) == []
+        assert await store.search(("users",), "kept 7", prefix=True)
+
+
 async def fill_with_growing_rows(db: Database) -> Traces:
     """Items that are replaced in any order, whose rows SQLite moves from page to page for that."""
     traces, order, store = Traces(), random.Random(1), Store(db)

@@ -498,6 +498,44 @@ async def test_no_word_of_a_forgotten_item_stays_in_the_file(tmp_path: Path) -> 
     assert b"other" in path.read_bytes()
 
 
+async def test_forgetting_a_namespace_takes_all_below_it_and_nothing_beside_it(
+    db: Database,
+) -> None:
+    store, ada = Store(db), ("users", "ada")
+    other = Store(db.for_tenant(db.tenant + "-other"))
+    for place in (ada, (*ada, "memories"), (*ada, "a/b")):
+        await store.put(place, "k", {"text": "harbour"}, embedding=[1.0, 2.0])
+    await store.put(ada, "expired", {"text": "harbour"}, ttl=0.001)
+    for place in (("users", "adam"), ("users",), ("users", "ad", "a")):
+        await store.put(place, "k", {"text": "harbour"}, embedding=[1.0, 2.0])
+    await other.put(ada, "k", {"text": "harbour"})
+    assert len(await store.search(("users",), embedding=[1.0, 2.0], prefix=True)) == 6
+
+    assert await store.forget_namespace(ada) == 4
+
+    assert await store.count(("users",), prefix=True) == 3
+    assert len(await store.search(("users",), "harbour", prefix=True)) == 3
+    assert len(await store.search(("users",), embedding=[1.0, 2.0], prefix=True)) == 3
+    assert await other.exists(ada, "k")
+    assert await store.forget_namespace(ada) == 0
+    await store.put(ada, "k", {"text": "new"}, embedding=[2.0, 1.0])
+    assert [h.key for h in await store.search(ada, embedding=[1.0, 2.0], prefix=True)] == ["k"]
+    await other.forget_namespace(ada)
+    with pytest.raises(ValueError, match=r"Checkpointer\.forget"):
+        await store.forget_namespace(())
+
+
+async def test_forgetting_a_namespace_in_a_transaction_is_undone_with_it(db: Database) -> None:
+    store = Store(db)
+    await store.put(("users", "ada"), "k", {"n": 1}, embedding=[1.0, 2.0])
+    async with db.transaction() as tx:
+        assert await store.forget_namespace(("users", "ada"), connection=tx) == 1
+        await tx.rollback()
+
+    hits = await store.search(("users", "ada"), embedding=[1.0, 2.0])
+    assert [hit.key for hit in hits] == ["k"]
+
+
 async def test_forgetting_a_tenant_takes_its_store_whole(db: Database) -> None:
     store, other = Store(db), Store(db.for_tenant(db.tenant + "-other"))
     for each in (store, other):

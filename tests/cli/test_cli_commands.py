@@ -37,11 +37,17 @@ INFO = {
 }
 
 
-def save(url: str, state: dict[str, Any], thread_id: str, *arguments: Any, **more: Any) -> None:
+def save(
+    url: str,
+    state: dict[str, Any],
+    thread_id: str,
+    *arguments: Any,
+    namespace: tuple[str, ...] = (),
+    **more: Any,
+) -> None:
     async def work() -> None:
         async with Database(url) as db:
-            place = more.pop("namespace", ())
-            await Checkpointer(db, namespace=place).save(state, thread_id, *arguments, **more)
+            await Checkpointer(db, namespace=namespace).save(state, thread_id, *arguments, **more)
 
     asyncio.run(work())
 
@@ -311,6 +317,38 @@ def test_prune_keeps_younger_checkpoints(filled: str, call: Call) -> None:
     assert answer.json["pruned"] == 0
 
 
+def test_prune_vacuum_and_sweep_work_on_all_tenants(file_url: str, call: Call) -> None:
+    db = ("--db", file_url)
+    for tenant in ("acme", "globex"):
+        given = lines(thread("t", 4))
+        assert call(*db, "--tenant", tenant, "import", "-", stdin=given).code == 0
+        put = ("store", "put", "a", "k", "1", "--ttl", "1s")
+        assert call(*db, "--tenant", tenant, *put).code == 0
+
+    async def expire() -> None:
+        async with Database(file_url) as database:
+            await database.run_sync(
+                lambda c: c.exec_driver_sql(
+                    "UPDATE store_items SET expires_at = 1 WHERE expires_at IS NOT NULL"
+                )
+            )
+
+    asyncio.run(expire())
+    assert call(*db, "store", "sweep", "--json").json == {"removed": 0}
+    assert call(*db, "store", "sweep", "--all-tenants", "--json").json == {"removed": 2}
+    rules = ("prune", "--all", "--keep-last", "1", "--all-tenants")
+    counted = call(*db, *rules, "--dry-run", "--json").json
+    assert counted == {"pruned": 6, "dry_run": True, "busy": 0}
+    assert call(*db, *rules, "--json").json["pruned"] == 6
+    gone = call(*db, "vacuum", "--all-tenants", "--older-than-days", "0", "--json").json
+    assert gone["removed"] == 2
+    for tenant in ("acme", "globex"):
+        assert call(*db, "--tenant", tenant, "threads", "--json").json == []
+    for command in (rules, ("vacuum", "--all-tenants"), ("store", "sweep", "--all-tenants")):
+        assert call(*db, "--tenant", "acme", *command).code == 2
+    assert call(*db, "prune", "t", "--keep-last", "1", "--all-tenants").code == 2
+
+
 def test_forget_asks_and_takes_only_yes(filled: str, call: Call) -> None:
     forget = ("forget", "--thread", "airline-1", "--db", filled)
 
@@ -336,6 +374,31 @@ def test_forget_erases_one_whole_tenant(file_url: str, call: Call) -> None:
     }
     assert call("threads", "--tenant", "acme", "--json", "--db", file_url).json == []
     assert len(call("threads", "--tenant", "other", "--json", "--db", file_url).json) == 1
+
+
+def test_forget_erases_the_items_of_a_namespace_and_names_its_threads(
+    file_url: str, call: Call
+) -> None:
+    def put(*where: str) -> None:
+        assert call("store", "put", *where, '"v"', "--db", file_url).code == 0
+
+    call("upgrade", "--db", file_url)
+    put("users/ada", "k")
+    put("users/ada/memories", "k")
+    put("users/adam", "k")
+    save(file_url, {"n": 1}, "t", namespace=("users", "ada"))
+    forget = ("forget", "--namespace", "users/ada", "--db", file_url)
+
+    asked = call(*forget, stdin="n\n")
+    assert asked.code == 4
+    assert "Erase 2 items of the namespace users/ada" in asked.err
+    done = call(*forget, "--yes", "--json")
+    assert done.json == {"erased": 2}
+    assert "memalchemy threads --namespace users/ada --prefix" in done.err
+    left = call("store", "ls", "users", "--prefix", "--json", "--db", file_url).json
+    assert [item["namespace"] for item in left] == [["users", "adam"]]
+    assert call(*forget, "--yes").code == 1
+    assert call("forget", "--namespace", "/", "--yes", "--db", file_url).code == 2
 
 
 def test_forget_refuses_a_thread_and_a_tenant_together(filled: str, call: Call) -> None:
@@ -378,6 +441,15 @@ def test_vacuum_removes_idle_threads_only_with_older_than_days(filled: str, call
     assert (done["removed"], done["dry_run"], done["busy"], done["advice"]) == (12, False, 0, [])
     assert done["after_bytes"] == Path(filled.removeprefix("sqlite:///")).stat().st_size
     assert call("threads", "--json", "--db", filled).json == []
+
+
+def test_a_change_of_the_schema_names_the_owner_of_the_tables(application: str, call: Call) -> None:
+    refused = call("--db", application, "downgrade", "base", "--delete-rows")
+
+    assert refused.code == 3
+    assert refused.err.startswith("error [MA-AUTHENTICATION]: ")
+    assert "to change the schema takes the role that owns the tables" in refused.err
+    assert call("--db", application, "check").code == 0
 
 
 def test_vacuum_names_the_commands_that_it_may_not_run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 import sqlite3
 from dataclasses import fields
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from commandline import Answer, Call, lines, thread
 
+from memalchemy import Checkpointer, Database
 from memalchemy.verify import Finding, Report
 from rows import of_thread
 
@@ -65,6 +67,32 @@ def test_the_remedy_of_an_old_damaged_checkpoint_leaves_nothing_to_find(
         assert _run(call, filled, command).code == 0
 
     assert call("--db", filled, "verify").code == 0
+
+
+def test_the_remedies_of_an_item_and_of_a_namespace_s_thread_are_commands(
+    filled: str, call: Call
+) -> None:
+    db = ("--db", filled)
+    assert call("store", "put", *db, "facts/ada", "--", "-k", '"v"').code == 0
+
+    async def save() -> None:
+        async with Database(filled) as database:
+            checkpointer = Checkpointer(database, namespace=("graph",))
+            for number in range(9):
+                await checkpointer.save({"n": number, "text": str(number) * 50}, "t", f"c{number}")
+
+    asyncio.run(save())
+    change(filled, "UPDATE store_items SET checksum = 1 WHERE key = '-k'")
+    change(filled, f"UPDATE deltas SET payload = x'00' WHERE {of_thread('t')} AND seq = 8")
+    findings = call(*db, "verify", "--json").json["findings"]
+    remedies = {f["namespace"]: f["remedy"].rpartition("remove it: ")[2] for f in findings}
+
+    assert remedies["/facts/ada/"] == "memalchemy store rm -- /facts/ada/ -k"
+    assert remedies["/graph/"] == "memalchemy fork --namespace /graph/ t c6 --to t-restored"
+    for command in remedies.values():
+        assert _run(call, filled, command).code == 0
+    assert call(*db, "delete", "t").code == 0
+    assert call(*db, "verify").code == 0
 
 
 def test_repair_rebuilds_a_text_index(filled: str, call: Call) -> None:

@@ -6958,6 +6958,13 @@ AND store_items.namespace = ?
 AND store_items."key" = ?
 RETURNING version
 
+-- search.cache_versions.erase_counters()
+DELETE FROM store_items
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items.value >= ?
+AND store_items.value < ?
+
 -- search.cache_versions.read_counter()
 SELECT store_items.value AS path, store_items.version, json_extract(store_items.meta, ?) AS nonce,
   store_items.created_at AS born, json_extract(store_items.meta, ?) AS removed

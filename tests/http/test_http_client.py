@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
+from cryptography.x509.oid import NameOID
 from pydantic import BaseModel
 
 from httpserver import TOKEN, answering, request_of, response, running, saying
@@ -655,3 +663,51 @@ async def test_a_large_state_does_not_stop_the_event_loop(base_url: str) -> None
 
     # The server is a thread of this process and shares the interpreter with the loop.
     assert longest < (time.monotonic() - started) / 2
+
+
+def certificate_of_a_private_authority(directory: Path) -> tuple[Path, Path]:
+    """Write a certificate for 127.0.0.1 that nobody has signed, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    files = directory / "cert.pem", directory / "key.pem"
+    files[0].write_bytes(made.public_bytes(Encoding.PEM))
+    files[1].write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return files
+
+
+async def test_a_certificate_that_is_not_trusted_is_named_with_the_way_to_trust_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, key = certificate_of_a_private_authority(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = b'{"threads": ["t"]}'
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        writer.write(head % len(body) + body)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with HTTPCheckpointer(url) as client:
+            with pytest.raises(DatabaseUnreachable, match=r"not trusted here.*SSL_CERT_FILE"):
+                await client.list_threads()
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        async with HTTPCheckpointer(url) as client:
+            with pytest.raises(CapabilityMissing):  # of the answer, which came
+                await client.list_threads()

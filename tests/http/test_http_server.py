@@ -425,6 +425,31 @@ async def test_an_unreachable_database_gets_503_without_its_address(
     assert "hush" not in caplog.text
 
 
+async def test_readiness_is_503_while_a_table_is_missing_or_the_server_refuses_connections(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memalchemy.http.server._readiness.CACHE_SECONDS", 0)
+    name = postgres.create_database()
+    db = Database(postgres.url(name))
+    await db.migrate()
+    await db.close()
+
+    def ready(url: str) -> int:
+        return ask("GET", f"{url}/health/ready").status_code
+
+    with running(Database(postgres.url(name))) as url:
+        assert ready(url) == 200
+        postgres.execute("ALTER TABLE threads RENAME TO gone", name)
+        assert ready(url) == 503
+        postgres.execute("ALTER TABLE gone RENAME TO threads", name)
+        assert ready(url) == 200
+    postgres.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    with running(Database(postgres.url(name))) as url:
+        assert ready(url) == 503
+        assert ask("GET", f"{url}/threads").status_code == 503
+    postgres.drop_database(name)
+
+
 async def test_readiness_checks_the_database_once_for_many_requests(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

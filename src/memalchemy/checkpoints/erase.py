@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -36,8 +35,6 @@ from memalchemy.search.scope import (
 )
 from memalchemy.statements import Program, statement
 
-_log = logging.getLogger(__name__)
-
 
 async def erase(
     db: Database,
@@ -69,13 +66,8 @@ async def erase(
             cache.drop_thread(db.tenant, found)
         if metadata is not None:
             erased += await _erase_items_with(db, metadata, connection, event)
-    for left in () if connection is not None else await erase_deleted_bytes(db, event):
-        event.details["remains"] = True
-        _log.warning(
-            "the rows were erased, but the file may still hold what was in them: %s (%s)",
-            left.reason,
-            ", ".join(left.commands),
-        )
+    if connection is None:
+        await erase_deleted_bytes(db, event)
     return erased
 
 

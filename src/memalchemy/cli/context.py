@@ -38,6 +38,8 @@ class Context:
     @property
     def url(self) -> str:
         """URL of the database."""
+        if self.options.db is not None and not self.options.db.strip():
+            raise UsageError("--db is empty: is the variable set that it was to have?")
         url = self.options.db or os.environ.get(URL_VARIABLE)
         if not url:
             raise UsageError(
@@ -73,6 +75,7 @@ class Context:
         read_only: bool = False,
         create: bool = False,
         offline: bool = False,
+        **options: Any,
     ) -> Database:
         """Open the database: every command does it here, with ``async with ctx.database()``.
 
@@ -82,6 +85,7 @@ class Context:
                 on files and directories that cannot be written.
             create: allow a SQLite file that does not exist yet.
             offline: the command only asks for the dialect and never connects.
+            options: further ones of `Database`, such as its pool's.
 
         Raises:
             UsageError: the options make no sense, or name a database in memory.
@@ -99,6 +103,7 @@ class Context:
                 keys=_read_keys(self.options.keys_file),
                 readable=[kind for kind in (self.options.readable or "").split(",") if kind],
                 allow_plaintext=self.options.allow_plaintext,
+                **options,
             )
         if db.dialect.single_writer and not offline:
             path = self.sqlite_file
@@ -121,6 +126,11 @@ class Context:
         return None if path is None else Path(path)
 
     @property
+    def has_no_pool(self) -> bool:
+        """True of a SQLite file, and of PgBouncer in transaction mode."""
+        return self._target.path is not None or self._target.pgbouncer
+
+    @property
     def is_writable_file(self) -> bool:
         """True of a SQLite file that may be written, and whose directory may be."""
         file = self.sqlite_file
@@ -137,6 +147,14 @@ class Context:
         from memalchemy.dialects import parse_url
 
         return parse_url(self.url)
+
+    async def databases(self, db: Database, *, all_tenants: bool) -> list[Database]:
+        """Return *db* for its tenant, or with *all_tenants* for each that has a thread or item."""
+        if not all_tenants:
+            return [db]
+        from memalchemy.maintenance.verify.database import list_tenants
+
+        return [db.for_tenant(tenant) for tenant in await list_tenants(db)]
 
     def refuse_two_tenants(self, *, all_tenants: bool) -> None:
         """Raise a `UsageError` if both ``--tenant`` and ``--all-tenants`` are given."""

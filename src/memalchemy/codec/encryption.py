@@ -165,7 +165,10 @@ class Keyring:
         if self.is_readable(what):
             return
         capability, means = _CAPABILITIES[what]
-        hint = f'To have them stored unencrypted open it with readable=("{what}",)'
+        hint = (
+            f'To have them stored unencrypted open it with readable=("{what}",), on the command '
+            f"line --readable {what}"
+        )
         message = (
             f"{wanted} needs {means} that the database can read, and this one is encrypted. {hint};"
             " what was written before has none until it is written again"

@@ -89,8 +89,9 @@ class Backend:
             self.display = target.display
         if schema is not None and self.dialect.single_writer:
             raise ValueError("schema= is for PostgreSQL and Oracle; on SQLite use another file")
+        pgbouncer = pgbouncer or (target is not None and target.pgbouncer)
         self.schema = schema
-        self.translate: Translate = translator(self.dialect, self.display)
+        self.translate: Translate = translator(self.dialect, self.display, pgbouncer=pgbouncer)
         self._translate_host_code = translator_for_host_code(self.translate, self.dialect)
         self._options: dict[str, Any] = (
             {"schema_translate_map": {None: schema}} if schema is not None else {}
@@ -209,9 +210,9 @@ class Backend:
 
         return await self.run_schema_job(job, write=True)
 
-    async def check(self) -> None:
+    async def check(self, *, tables: bool = False) -> None:
         await self.run_schema_job(
-            lambda c: migrate.check(c, schema=self.schema, read_only=self.read_only)
+            lambda c: migrate.check(c, schema=self.schema, read_only=self.read_only, tables=tables)
         )
 
     async def current(self) -> str | None:
@@ -244,20 +245,24 @@ class Backend:
         return result
 
     async def health(self) -> Health:
-        found = await self.run_schema_job(
+        version, revision, native = await self.run_schema_job(
             lambda c: (
                 c.scalar(text(self.dialect.maintenance.server_version)),
                 migrate.current(c, schema=self.schema),
+                self.dialect.vectors.is_native(c, self.schema),
             )
         )
-        return {
+        health: Health = {
             "url": self.display,
             "dialect": str(self.dialect),
-            "server_version": found[0],
-            "revision": found[1],
+            "server_version": version,
+            "revision": revision,
             "head": migrate.head(),
             "checked_out": self._executor.checked_out(),
         }
+        if native is not None:
+            health["pgvector"] = native
+        return health
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:

@@ -66,7 +66,8 @@ class Database:
             another process writes it; ``?mode=ro`` in its URL says the same. A server's sessions
             are told to take no writes; an `AsyncEngine` of the host's stays as it is. The schema
             must be one that this release works with: `SchemaOutdated` otherwise.
-        pgbouncer: the URL leads to PgBouncer in transaction mode.
+        pgbouncer: the URL leads to PgBouncer in transaction mode; ``?pgbouncer=true`` in it says
+            the same.
         durability: ``"full"``: what was acknowledged survives a power cut. ``"normal"`` (SQLite
             only): it survives a crash of the process; a power cut may lose the last commits.
         connect_timeout: seconds to wait for a connection, 10 if not given. SQLite: for a file that
@@ -274,13 +275,14 @@ class Database:
         return await self._backend.migrate(revision)
 
     async def check(self) -> None:
-        """Compare the database's schema with this release; reads only.
+        """Compare the database's schema with this release, and look for its tables; reads only.
 
         Raises:
             SchemaOutdated: it is older; the message names the command.
             SchemaTooNew: it is newer and does not declare itself compatible with this release.
+            SchemaIncomplete: it lacks a table.
         """
-        await self._backend.check()
+        await self._backend.check(tables=True)
 
     async def current(self) -> str | None:
         """Return the schema revision of the database; ``None`` without one. Reads only."""

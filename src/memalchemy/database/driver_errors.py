@@ -71,8 +71,10 @@ def translator_for_host_code(translate: Translate, dialect: Dialect) -> Translat
     return driver_errors_only
 
 
-def translator(dialect: Dialect, display: str) -> Translate:
+def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Translate:
     """Return the translation for a database; *display* is its URL without secrets.
+
+    With *pgbouncer* no error advises to say that there is one.
 
     A driver's message is not repeated in memalchemy's: it may quote values.
     """
@@ -81,7 +83,8 @@ def translator(dialect: Dialect, display: str) -> Translate:
         if isinstance(error, MemalchemyError):
             return error
         failure, code = dialect.classify(error)
-        if connecting and failure is Failure.DISCONNECTED:
+        refused = failure is Failure.OTHER and code is not None
+        if connecting and (refused or failure is Failure.DISCONNECTED):
             failure = Failure.UNREACHABLE
         elif isinstance(original(error), TimeoutError) and not connecting:
             failure = Failure.BUSY
@@ -92,6 +95,8 @@ def translator(dialect: Dialect, display: str) -> Translate:
                 busy=True,
             )
         why = f" ({type(original(error)).__name__}{f' {code}' if code else ''})"
+        advice = None if pgbouncer else dialect.advice.get(code or "")
+        todo = f" {advice}" if advice else ""
         if failure is Failure.DISCONNECTED:
             return ConnectionLost(f"the connection to {display} was lost{why}")
         if failure is Failure.UNREACHABLE and dialect.single_writer:
@@ -101,7 +106,7 @@ def translator(dialect: Dialect, display: str) -> Translate:
         if failure is Failure.UNREACHABLE:
             return DatabaseUnreachable(
                 f"cannot reach {display}{why}. Check that the server runs, that the host, port and "
-                "database name are right, and that it still takes connections."
+                f"database name are right, and that it still takes connections.{todo}"
             )
         if failure is Failure.BUSY:
             return DatabaseUnreachable(
@@ -120,7 +125,8 @@ def translator(dialect: Dialect, display: str) -> Translate:
         if failure is Failure.PERMISSION:
             return AuthenticationFailed(
                 f"the user of {display} lacks a right that this needs{why}. "
-                "`memalchemy grants ROLE` prints the statements that give it."
+                "An application's rights are in the statements that `memalchemy grants ROLE` "
+                "prints; to change the schema takes the role that owns the tables."
             )
         if failure is Failure.READ_ONLY:
             return CapabilityMissing(
@@ -143,7 +149,9 @@ def translator(dialect: Dialect, display: str) -> Translate:
         if failure is Failure.CORRUPT:
             return Corrupt(f"{display} is damaged or is not a database{why}")
         if isinstance(error, (DBAPIError, *dialect.driver_errors)):
-            return StatementFailed(f"{display} refused a statement{why}", sqlstate=code)
+            return StatementFailed(
+                f"{display} refused a statement{why}{todo and f'.{todo}'}", sqlstate=code
+            )
         return error
 
     return translate

@@ -6,6 +6,7 @@ Both happen in short steps, so that other writers of the file get their turn in 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +22,8 @@ from memalchemy.errors import MemalchemyError
 from memalchemy.events import Event
 from memalchemy.statements import program_of, statement
 
+_log = logging.getLogger(__name__)
+
 INCREMENTAL = 2
 """The value of ``auto_vacuum`` in a file that can shrink step by step."""
 
@@ -31,8 +34,8 @@ LOG_ATTEMPTS = 10
 """The number of attempts to empty a write-ahead log that others are using."""
 
 
-async def erase_deleted_bytes(db: Database, event: Event) -> list[Advice]:
-    """Rewrite a SQLite file without the bytes of deleted rows; return what could not be done.
+async def erase_deleted_bytes(db: Database, event: Event) -> None:
+    """Rewrite a SQLite file without the bytes of deleted rows; log what could not be done.
 
     SQLite overwrites what it deletes (``secure_delete``), but a row that it has moved to another
     page stays in the unused part of the old one, and no deletion finds it there. A file that is
@@ -42,14 +45,20 @@ async def erase_deleted_bytes(db: Database, event: Event) -> list[Advice]:
     """
     size = db.file_bytes
     if size is None or db.dialect.maintenance.step("pages") is None:
-        return []
+        return
     advice = []
     if obstacle := await _rewrite(db, size, event):
         reason = (
             f"{obstacle}, and parts of deleted rows may be left in the unused part of its pages"
         )
         advice.append(Advice(reason, ("memalchemy vacuum --full",)))
-    return advice + await shrink_file(db, event)
+    for left in [*advice, *await shrink_file(db, event)]:
+        event.details["remains"] = True
+        _log.warning(
+            "the rows were erased, but the file may still hold what was in them: %s (%s)",
+            left.reason,
+            ", ".join(left.commands),
+        )
 
 
 async def _rewrite(db: Database, size: int, event: Event) -> str | None:

@@ -371,6 +371,13 @@ class Vectors:
     def convert_bytes(self, connection: Connection, schema: str | None) -> None:
         """Convert a column that was made as bytes, now that there is a native type."""
 
+    def is_native(self, connection: Connection, schema: str | None) -> bool | None:
+        """Return whether the column has the native type, where it may be bytes.
+
+        ``None`` where there is only one type, and without a table.
+        """
+        return None
+
     def column_type(self) -> Executable | None:
         """Query the type of the column in ``:p_schema``, where there are two."""
         return None
@@ -546,6 +553,7 @@ class Dialect:
         driver_errors: the errors of a driver that is also used without SQLAlchemy, which would
             wrap them.
         connect_options: arguments of the driver's ``connect`` that `Database` takes by name.
+        advice: sentences on what to do about errors, by the code that `classify` returns.
         column_types: the types in which the database stores the columns of the schema.
     """
 
@@ -562,6 +570,7 @@ class Dialect:
     snapshot_isolation: ClassVar[str | None] = None
     driver_errors: ClassVar[tuple[type[Exception], ...]] = ()
     connect_options: ClassVar[tuple[str, ...]] = ()
+    advice: ClassVar[Mapping[str, str]] = {}
 
     column_types: ColumnTypes = ColumnTypes()
     statements: Statements

@@ -100,10 +100,12 @@ from memalchemy.dialects.postgresql_newest import newest_with_word
 from memalchemy.dialects.urls import (
     Target,
     display,
+    flag,
     is_installed,
     refuse_unknown_parameters,
     require_driver,
     seconds,
+    single_value,
 )
 from memalchemy.errors import DriverMissing, UnknownURL
 from memalchemy.keys import encode_id
@@ -592,7 +594,7 @@ class PostgreSQLVectors(Vectors):
         ]
         old, new = column("vector", LargeBinary), column("native", Text)
         embeddings = table("embeddings", *key, old, new, schema=schema)
-        if connection.scalar(self.column_type(), {"p_schema": schema}) != "bytea":
+        if self.is_native(connection, schema) is not False:
             return
         quote = connection.dialect.identifier_preparer.quote
         name = f"{quote(schema)}.embeddings" if schema else "embeddings"
@@ -618,6 +620,10 @@ class PostgreSQLVectors(Vectors):
             "RENAME COLUMN native TO vector",
         ):
             connection.exec_driver_sql(f"ALTER TABLE {name} {change}")
+
+    def is_native(self, connection: Connection, schema: str | None) -> bool | None:
+        found = connection.scalar(self.column_type(), {"p_schema": schema})
+        return None if found is None else found != "bytea"
 
     def column_type(self) -> Executable:
         return text(
@@ -908,6 +914,11 @@ _SSL_MODES = {"disable", "allow", "prefer", "require", "verify-ca", "verify-full
 
 _READ_ONLY = "default_transaction_read_only"
 
+_NAME_PGBOUNCER = (
+    "If the URL leads to PgBouncer in transaction mode, add pgbouncer=true to the URL, or open "
+    "Database(url, pgbouncer=True)."
+)
+
 _decode_first_value = json.JSONDecoder().raw_decode
 
 
@@ -919,6 +930,11 @@ class PostgreSQL(Dialect):
     single_statement_save: ClassVar[bool] = True
     groups_saves: ClassVar[bool] = True
     snapshot_isolation: ClassVar[str | None] = "REPEATABLE READ"
+    # A startup parameter that PgBouncer does not take; a prepared statement that is not on the
+    # server's connection, or that another client's has.
+    advice: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("08P01", "26000", "42P05"), _NAME_PGBOUNCER
+    )
 
     column_types: ColumnTypes = PostgreSQLColumnTypes()
     statements: Statements = PostgreSQLStatements()
@@ -936,6 +952,8 @@ class PostgreSQL(Dialect):
             )
         require_driver(driver, "postgres" if driver == "asyncpg" else "psycopg")
         url = url.set(drivername=f"{self.sqlalchemy_name}+{driver}")
+        pgbouncer = flag("pgbouncer", single_value("pgbouncer", url.query.get("pgbouncer", "no")))
+        url = url.difference_update_query(["pgbouncer"])
         connect_args: dict[str, Any] = {}
         if driver == "asyncpg":
             # libpq's parameters that asyncpg does not know, or calls otherwise.
@@ -959,7 +977,7 @@ class PostgreSQL(Dialect):
             # Where a statement timeout joins them.
             connect_args["options"] = str(url.query["options"])
             url = url.difference_update_query(["options"])
-        return Target(self.name, url, display(url), connect_args=connect_args)
+        return Target(self.name, url, display(url), connect_args=connect_args, pgbouncer=pgbouncer)
 
     def engine_options(
         self,
@@ -1058,6 +1076,8 @@ def _classify(error: BaseException) -> tuple[Failure, str | None]:
     attempt = getattr(cause, "pgconn", None)
     if attempt is not None and ("authentication failed" in str(cause) or attempt.needs_password):
         return Failure.AUTHENTICATION, None
+    if attempt is not None and "unsupported startup parameter" in str(cause):
+        return Failure.DISCONNECTED, "08P01"  # PgBouncer's, as asyncpg reads it
     return Failure.DISCONNECTED, None
 
 

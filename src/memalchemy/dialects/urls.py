@@ -53,6 +53,7 @@ class Target:
         display: the URL without secrets, for messages.
         path: the file of a database that is one; ``None`` for a server, or in memory.
         read_only: the URL asks that nothing be written.
+        pgbouncer: the URL says that it leads to PgBouncer in transaction mode.
         connect_args: arguments of the driver's ``connect`` that the URL does not carry; there may
             be secrets among them.
     """
@@ -63,6 +64,7 @@ class Target:
     path: str | None = None
     connect_args: dict[str, Any] = field(default_factory=dict, repr=False)
     read_only: bool = False
+    pgbouncer: bool = False
 
 
 def file_url(text: str) -> URL | None:

@@ -20,7 +20,7 @@ from memalchemy import _fork_safe_locks
 from memalchemy._version import __version__
 from memalchemy.column_types import Json
 from memalchemy.dialects import DIALECTS, Dialect, Maintenance, dialect_of
-from memalchemy.errors import MemalchemyError, SchemaOutdated, SchemaTooNew
+from memalchemy.errors import MemalchemyError, SchemaIncomplete, SchemaOutdated, SchemaTooNew
 from memalchemy.events import statements_are_observed
 from memalchemy.schema import Base
 
@@ -106,16 +106,36 @@ def usable(connection: Connection, *, schema: str | None = None) -> bool:
     return True
 
 
-def check(connection: Connection, *, schema: str | None = None, read_only: bool = False) -> None:
+def check(
+    connection: Connection,
+    *,
+    schema: str | None = None,
+    read_only: bool = False,
+    tables: bool = False,
+) -> None:
     """Raise unless this release works on the database's schema. Reads only.
 
-    With *read_only* the error says that the schema has to be upgraded elsewhere.
+    With *read_only* the error says that the schema has to be upgraded elsewhere. With *tables* each
+    table is looked for, and not only the version.
 
     Raises:
         SchemaOutdated: older than this release needs, or none.
         SchemaTooNew: upgraded by a later release, and not declared to work with this one.
+        SchemaIncomplete: a table is missing.
     """
     found = current(connection, schema=schema)
+    _check_version(connection, found, schema, read_only)
+    if tables:
+        there = connection.dialect.has_table
+        missing = [name for name in TABLES if not there(connection, name, schema=schema)]
+        if missing:
+            assert found is not None
+            raise SchemaIncomplete(found, missing, schema)
+
+
+def _check_version(
+    connection: Connection, found: str | None, schema: str | None, read_only: bool
+) -> None:
     if found == head():
         return
     if found is None or found in revisions():

@@ -21,6 +21,7 @@ from sqlalchemy import (
     Executable,
     and_,
     bindparam,
+    delete,
     func,
     insert,
     or_,
@@ -173,6 +174,24 @@ def read_versions(
         for row in rows
     )
     return {one.path: one for one in found if not below or is_in_scope(one.path, path)}
+
+
+@statement()
+def erase_counters(dialect: Dialect) -> Executable | None:
+    """Delete the counters of a namespace and of all below it, which hold their names.
+
+    A cache knows a counter that was begun anew by its ``born``. Binds `erased_binds`.
+    """
+    if not dialect.vectors.counts_changes:
+        return None
+    path = ITEMS.c.value
+    low, high = (bindparam(name, type_=path.type) for name in ("p_from", "p_to"))
+    return delete(ITEMS).where(_counters(), path >= low, path < high)
+
+
+def erased_binds(tenant: str, path: str) -> dict[str, Any]:
+    """Return the binds of `erase_counters` for an encoded namespace, the prefix of all below it."""
+    return {"k_tenant": tenant, "p_from": path.encode(), "p_to": path[:-1].encode() + b"0"}
 
 
 def _columns() -> list[Any]:

@@ -45,6 +45,7 @@ from memalchemy.database import (
     check_database,
     off_loop,
 )
+from memalchemy.database.sqlite_shrink import erase_deleted_bytes
 from memalchemy.dialects import MAX_LISTED
 from memalchemy.errors import Conflict, InvalidArgument, MemalchemyError
 from memalchemy.events import Event, operation
@@ -808,6 +809,40 @@ class Store:
             removed = await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
             event.details["removed"] = removed
         return removed
+
+    async def forget_namespace(
+        self, namespace: Namespace, *, connection: HostConnection | None = None
+    ) -> int:
+        """Erase all items of the namespace and of all below it, expired ones too.
+
+        What `Checkpointer.forget` does for items with some metadata: their vectors go with them,
+        and no word of them is left in a text index. In a SQLite file of memalchemy's own nothing of
+        them is left then; on a server the pages keep dead rows until `memalchemy vacuum --full`
+        rewrites them, and a host's *connection* only deletes the rows. Threads of the same
+        namespace stay. Returns the number of erased items.
+
+        Raises:
+            ValueError: *namespace* is empty: that would be all items of the tenant, for which there
+                is `Checkpointer.forget` with *tenant*.
+        """
+        path = encode_namespace(namespace)
+        if path == encode_namespace(()):
+            raise InvalidArgument(
+                "the namespace is empty, which would erase every item of the tenant: "
+                "Checkpointer.forget(tenant=…) does that, and erases the threads, too"
+            )
+        d, tenant = self.db.dialect, self.db.tenant
+        with operation("store.forget", **self._about(namespace)) as event:
+            erased = await self.db.run(
+                lambda: write.erase_namespace(d, tenant, path),
+                WRITE_ROWS,
+                connection=connection,
+                event=event,
+            )
+            if connection is None:
+                await erase_deleted_bytes(self.db, event)
+            event.details["erased"] = erased
+        return erased
 
     async def sweep(self, *, connection: HostConnection | None = None) -> int:
         """Delete the tenant's expired items, which no method returns any more; return their number.

@@ -33,7 +33,8 @@ from memalchemy.contracts import UNSET, StoreItem, Unset, check_position
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, UniqueViolation
 from memalchemy.keys import encode_id
-from memalchemy.search.cache_versions import count_change
+from memalchemy.log.text_indexes import purge_all
+from memalchemy.search.cache_versions import count_change, erase_counters, erased_binds
 from memalchemy.search.scope import (
     EMBEDDINGS,
     ITEM_KEY,
@@ -44,6 +45,7 @@ from memalchemy.search.scope import (
     key_lists,
     live_item,
     of_item,
+    scope_binds,
 )
 from memalchemy.statements import NAMELESS, Program, statement
 
@@ -297,6 +299,18 @@ def delete_items(dialect: Dialect) -> Executable:
 def clear_items(dialect: Dialect, below: bool) -> Executable:
     """Delete all items of a namespace."""
     return delete(ITEMS).where(in_scope(ITEMS, below))
+
+
+def erase_namespace(dialect: Dialect, tenant: str, path: str) -> Program[int]:
+    """Erase all items of an encoded namespace and below it; return their number.
+
+    With their vectors, their words in the text indexes, and the names of their namespaces.
+    """
+    erased = yield clear_items(dialect, below=True), scope_binds(tenant, path, below=True)
+    if dialect.vectors.counts_changes:
+        yield erase_counters(dialect), erased_binds(tenant, path)
+    yield from purge_all(dialect)
+    return erased.touched
 
 
 @statement()

@@ -126,7 +126,8 @@ class Database:
             another process writes it; ``?mode=ro`` in its URL says the same. A server's sessions
             are told to take no writes; an `AsyncEngine` of the host's stays as it is. The schema
             must be one that this release works with: `SchemaOutdated` otherwise.
-        pgbouncer: the URL leads to PgBouncer in transaction mode.
+        pgbouncer: the URL leads to PgBouncer in transaction mode; ``?pgbouncer=true`` in it says
+            the same.
         durability: ``"full"``: what was acknowledged survives a power cut. ``"normal"`` (SQLite
             only): it survives a crash of the process; a power cut may lose the last commits.
         connect_timeout: seconds to wait for a connection, 10 if not given. SQLite: for a file that
@@ -215,11 +216,12 @@ class Database:
         """
 
     def check(self) -> None:
-        """Compare the database's schema with this release; reads only.
+        """Compare the database's schema with this release, and look for its tables; reads only.
 
         Raises:
             SchemaOutdated: it is older; the message names the command.
             SchemaTooNew: it is newer and does not declare itself compatible with this release.
+            SchemaIncomplete: it lacks a table.
         """
 
     def check_payloads(self, connection: HostConnection | None = None) -> None:
@@ -2720,6 +2722,25 @@ class Store:
         connection: HostConnection | None = None,
     ) -> bool:
         """Return whether the item exists, whatever its value; does not extend its life."""
+
+    def forget_namespace(
+        self,
+        namespace: Namespace,
+        *,
+        connection: HostConnection | None = None,
+    ) -> int:
+        """Erase all items of the namespace and of all below it, expired ones too.
+
+        What `Checkpointer.forget` does for items with some metadata: their vectors go with them,
+        and no word of them is left in a text index. In a SQLite file of memalchemy's own nothing of
+        them is left then; on a server the pages keep dead rows until `memalchemy vacuum --full`
+        rewrites them, and a host's *connection* only deletes the rows. Threads of the same
+        namespace stay. Returns the number of erased items.
+
+        Raises:
+            ValueError: *namespace* is empty: that would be all items of the tenant, for which there
+                is `Checkpointer.forget` with *tenant*.
+        """
 
     def get(
         self,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,12 +12,12 @@ from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.exit_codes import REFUSED
 from memalchemy.cli.options import MetadataOption, ThreadOption
-from memalchemy.cli.parsers import parse_metadata
-from memalchemy.cli.usage import require_exactly_one
+from memalchemy.cli.parsers import format_namespace, parse_metadata, parse_namespace
+from memalchemy.cli.usage import require_exactly_one, usage_errors
 from memalchemy.errors import NotFound
 
 if TYPE_CHECKING:
-    from memalchemy import Checkpointer
+    from memalchemy import Database
 
 
 @command(
@@ -27,68 +29,98 @@ async def forget(
     ctx: Context,
     thread: ThreadOption = None,
     metadata: MetadataOption = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            metavar="NAMESPACE",
+            help="All items of the store in NAMESPACE and below it, such as users/ada.",
+        ),
+    ] = None,
     tenant: Annotated[
         str | None,
         typer.Option("--tenant", metavar="TENANT", help="Everything of a tenant, items too."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> int | None:
-    """Erase a thread, or a tenant, without a trace.
+    """Erase a thread, a namespace or a tenant, without a trace.
 
-    Erases one thread, or the threads and items of the store with some metadata, or everything of a
-    tenant, in all namespaces. Says how much it is and asks first.
+    Erases one thread, or the threads and items of the store with some metadata, or the items of a
+    namespace and below it, or everything of a tenant. Says how much it is and asks first.
 
     To erase a thread of a tenant other than the default one, name the tenant before the command:
     memalchemy --tenant acme forget --thread t
     """
-    from memalchemy import Checkpointer
+    from memalchemy import Checkpointer, Store
 
     require_exactly_one(
-        "--thread, --metadata or --tenant (the tenant of a thread goes before forget)",
+        "--thread, --metadata, --namespace or --tenant (the tenant of a thread or a namespace goes "
+        "before forget)",
         thread,
         metadata,
+        namespace,
         tenant,
     )
-    selection: dict[str, Any] = {
-        "tenant": tenant,
-        "thread_id": thread,
-        "metadata": parse_metadata(metadata),
-    }
-    if tenant is not None:
-        target = f"tenant {tenant!r}, in all its threads"
-    elif thread is not None:
-        target = f"thread {thread!r} of tenant {ctx.tenant!r}"
-    else:
-        target = f"every thread with metadata {selection['metadata']} of tenant {ctx.tenant!r}"
+    of_tenant = f"of tenant {ctx.tenant!r}"
     async with ctx.database() as db:
-        checkpointer = Checkpointer(db if tenant is None else db.for_tenant(tenant))
+        erase: Callable[..., Awaitable[int]]
+        if namespace is not None:
+            parts = parse_namespace(namespace)
+            erase = partial(Store(db).forget_namespace, parts)
+            target = f"the namespace {format_namespace(parts)} {of_tenant}, and all below it"
+        elif tenant is not None:
+            erase = partial(Checkpointer(db.for_tenant(tenant)).forget, tenant=tenant)
+            target = f"tenant {tenant!r}, in all its threads"
+        elif thread is not None:
+            erase = partial(Checkpointer(db).forget, thread_id=thread)
+            target = f"thread {thread!r} {of_tenant}"
+        else:
+            wanted = parse_metadata(metadata)
+            erase = partial(Checkpointer(db).forget, metadata=wanted)
+            target = f"all threads and items with metadata {wanted} {of_tenant}"
+        what = "items" if namespace is not None else "checkpoints, entries and items"
         if not yes:
-            amount = await _count(checkpointer, selection)
+            with usage_errors():
+                amount = await _count(db, erase)
             if amount and not ctx.terminal.confirm(
-                f"Erase {amount:,} checkpoints, entries and items of {target}? "
-                "This cannot be undone."
+                f"Erase {amount:,} {what} of {target}? This cannot be undone."
             ):
                 ctx.terminal.print_note("nothing was erased")
                 return REFUSED
-        erased = await checkpointer.forget(**selection)
+        with usage_errors():
+            erased = await erase()
+        if namespace is not None:
+            await _note_threads(ctx, db, parts)
     if not erased:
-        raise NotFound(f"there is nothing to erase of {target}")
+        raise NotFound(f"nothing was erased: there is nothing of {target}")
     if ctx.as_data:
         ctx.terminal.print_data({"erased": erased})
     else:
-        ctx.terminal.print(f"{erased:,} checkpoints, entries and items erased")
+        ctx.terminal.print(f"{erased:,} {what} erased")
     return None
 
 
-async def _count(checkpointer: Checkpointer, selection: dict[str, Any]) -> int:
+async def _count(db: Database, erase: Callable[..., Awaitable[int]]) -> int:
     """Count what would be erased: erase it in a transaction, and roll that back."""
     amount = 0
     try:
-        async with checkpointer.db.transaction() as connection:
-            amount = await checkpointer.forget(**selection, connection=connection)
+        async with db.transaction() as connection:
+            amount = await erase(connection=connection)
             raise _RollBack
     except _RollBack:
         return amount
+
+
+async def _note_threads(ctx: Context, db: Database, namespace: tuple[str, ...]) -> None:
+    """Name the command that lists threads which are in the namespace, too."""
+    from memalchemy import Checkpointer
+
+    if await Checkpointer(db, namespace=namespace).list_logs(limit=1, below=True):
+        name = format_namespace(namespace)
+        ctx.terminal.print_note(
+            f"there are threads in {name}, too, which stay: `memalchemy threads --namespace {name} "
+            "--prefix` lists them, and forget --thread erases one"
+        )
 
 
 class _RollBack(Exception):

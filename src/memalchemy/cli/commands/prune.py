@@ -11,7 +11,7 @@ from memalchemy.cli.context import Context
 from memalchemy.cli.deletion import deletion_progress
 from memalchemy.cli.formatting import count
 from memalchemy.cli.namespaces import find_checkpointer
-from memalchemy.cli.options import DryRunOption, ThreadNamespaceOption
+from memalchemy.cli.options import AllTenantsOption, DryRunOption, ThreadNamespaceOption
 from memalchemy.cli.parsers import parse_duration, parse_namespace
 from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
 
@@ -39,6 +39,7 @@ async def prune(
         bool, typer.Option("--all", help="All threads, in all namespaces or the one given.")
     ] = False,
     namespace: ThreadNamespaceOption = None,
+    all_tenants: AllTenantsOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Delete old checkpoints by rules.
@@ -52,25 +53,31 @@ async def prune(
     require_exactly_one("THREAD or --all", thread, everything)
     if keep_last is None and keep_every is None and older_than is None:
         raise UsageError("give at least one rule: --keep-last, --keep-every or --older-than")
+    ctx.refuse_two_tenants(all_tenants=all_tenants)
+    if thread and all_tenants:
+        raise UsageError("give THREAD or --all-tenants, not both: a thread belongs to one tenant")
     age = None if older_than is None else parse_duration(older_than)
+    pruned = busy = 0
     async with ctx.database(read_only=dry_run) as db:
-        if thread:
-            checkpointer = await find_checkpointer(ctx, db, thread, namespace)
-        else:
-            parts = () if namespace is None else parse_namespace(namespace)
-            checkpointer = Checkpointer(db, namespace=parts)
-        with usage_errors(), deletion_progress(ctx, "pruning") as progress:
-            pruned = await checkpointer.prune(
-                thread,
-                keep_last=keep_last,
-                keep_every=keep_every,
-                older_than=age,
-                all_namespaces=everything and namespace is None,
-                dry_run=dry_run,
-                progress=progress,
-            )
+        for each in await ctx.databases(db, all_tenants=all_tenants):
+            if thread:
+                checkpointer = await find_checkpointer(ctx, each, thread, namespace)
+            else:
+                parts = () if namespace is None else parse_namespace(namespace)
+                checkpointer = Checkpointer(each, namespace=parts)
+            with usage_errors(), deletion_progress(ctx, "pruning") as progress:
+                pruned += await checkpointer.prune(
+                    thread,
+                    keep_last=keep_last,
+                    keep_every=keep_every,
+                    older_than=age,
+                    all_namespaces=everything and namespace is None,
+                    dry_run=dry_run,
+                    progress=progress,
+                )
+            busy += progress.busy
     if ctx.as_data:
-        ctx.terminal.print_data({"pruned": pruned, "dry_run": dry_run, "busy": progress.busy})
+        ctx.terminal.print_data({"pruned": pruned, "dry_run": dry_run, "busy": busy})
     else:
         verb = "would be deleted" if dry_run else "deleted"
         ctx.terminal.print(f"{count(pruned, 'checkpoint')} {verb}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
 from memalchemy.errors import CapabilityMissing
+
+if TYPE_CHECKING:
+    from memalchemy import Database
 
 SqlOption = Annotated[
     bool, typer.Option("--sql", help="Print the SQL script without connecting; run nothing.")
@@ -38,22 +41,37 @@ async def upgrade(
     ] = "head",
     start: StartOption = None,
     sql: SqlOption = False,
+    no_pgvector: Annotated[
+        bool,
+        typer.Option(
+            "--no-pgvector",
+            help="With --sql, for PostgreSQL without pgvector: store vectors as bytes.",
+        ),
+    ] = False,
 ) -> None:
     """Create the schema, or bring it up to date.
 
-    Holds a lock: several processes may run it at once, and it may be repeated. A script printed
-    with --sql starts from an empty database unless --from names the revision that it is at.
+    Holds a lock: several processes may run it at once, and it may be repeated. On PostgreSQL it
+    installs pgvector if the role may; without it, it says so and vectors are stored as bytes. A
+    script printed with --sql starts from an empty database unless --from names the revision that it
+    is at, and expects pgvector unless --no-pgvector says otherwise.
     """
     if sql:
         if start is None and ":" in revision:
             start, _, revision = revision.partition(":")
-        _print_script(ctx, revision, start=start or "base", down=False)
+        _print_script(ctx, revision, start=start or "base", down=False, pgvector=not no_pgvector)
         return
     _refuse_start(start)
+    if no_pgvector:
+        raise UsageError("--no-pgvector is for --sql: without it the database itself says")
     async with ctx.database(migrate="off", create=True) as db:
+        had_pgvector = await _has_pgvector(db)
         with _revision_errors(revision):
             applied = await db.migrate(revision=revision)
-        _print_move(ctx, applied, await db.current())
+        now, pgvector = await db.current(), await _has_pgvector(db)
+    _print_move(ctx, applied, now, pgvector, converted=had_pgvector is False and pgvector is True)
+    if pgvector is False and not ctx.as_data:
+        ctx.terminal.print_note(BYTES)
 
 
 @command("downgrade", example="memalchemy --db sqlite:///agent.db downgrade base")
@@ -90,22 +108,25 @@ async def downgrade(
                     dialect=db.dialect,
                 )
             )
-        _print_move(ctx, undone, await db.current())
+        _print_move(ctx, undone, await db.current(), await _has_pgvector(db))
 
 
 @command("check", example="memalchemy --db sqlite:///agent.db check")
 async def check(ctx: Context) -> None:
     """Check that the schema fits this release.
 
-    Ends with exit code 1 if it does not. Only reads.
+    Ends with exit code 1 if it does not, or lacks one of its tables. On PostgreSQL also says if
+    vectors are stored as bytes, because pgvector is missing. Only reads.
     """
     async with ctx.database(migrate="off", read_only=True) as db:
         await db.check()
-        revision = await db.current()
+        revision, pgvector = await db.current(), await _has_pgvector(db)
     if ctx.as_data:
-        ctx.terminal.print_data({"ok": True, "revision": revision})
-    else:
-        ctx.terminal.print(f"ok: this release works with revision {revision}")
+        ctx.terminal.print_data({"ok": True, "revision": revision} | _vectors(pgvector))
+        return
+    ctx.terminal.print(f"ok: this release works with revision {revision}")
+    if pgvector is False:
+        ctx.terminal.print_note(BYTES)
 
 
 @command("current", example="memalchemy --db sqlite:///agent.db current")
@@ -200,7 +221,26 @@ def _refuse_start(start: str | None) -> None:
         )
 
 
-def _print_script(ctx: Context, revision: str, *, start: str, down: bool) -> None:
+BYTES = (
+    "vectors are stored as bytes and compared in the application, because pgvector is not "
+    "installed in this database: the server does not have it, or this role may not install it. Let "
+    "a superuser run CREATE EXTENSION vector; in this database, and then run upgrade again"
+)
+"""Note on a PostgreSQL database without pgvector."""
+
+
+async def _has_pgvector(db: Database) -> bool | None:
+    """Return whether vectors have pgvector's type; ``None`` without a schema or on others."""
+    return (await db.health()).get("pgvector") if db.dialect.vectors.may_be_bytes else None
+
+
+def _vectors(pgvector: bool | None) -> dict[str, bool]:
+    return {} if pgvector is None else {"pgvector": pgvector}
+
+
+def _print_script(
+    ctx: Context, revision: str, *, start: str, down: bool, pgvector: bool = True
+) -> None:
     from memalchemy import migrate
 
     db = ctx.database(offline=True)
@@ -211,6 +251,7 @@ def _print_script(ctx: Context, revision: str, *, start: str, down: bool) -> Non
             start=start,
             revision=revision,
             down=down,
+            pgvector=pgvector,
         )
     if ctx.as_data:
         ctx.terminal.print_data({"sql": script})
@@ -218,13 +259,22 @@ def _print_script(ctx: Context, revision: str, *, start: str, down: bool) -> Non
         ctx.terminal.print_raw(script)
 
 
-def _print_move(ctx: Context, revisions: list[str], now: str | None) -> None:
+def _print_move(
+    ctx: Context,
+    revisions: list[str],
+    now: str | None,
+    pgvector: bool | None,
+    *,
+    converted: bool = False,
+) -> None:
     if ctx.as_data:
-        ctx.terminal.print_data({"ran": revisions, "revision": now})
+        ctx.terminal.print_data({"ran": revisions, "revision": now} | _vectors(pgvector))
         return
-    done = f"ran {', '.join(revisions)}" if revisions else "nothing to do"
+    done = [f"ran {', '.join(revisions)}"] if revisions else []
+    if converted:
+        done.append("converted the vectors from bytes to pgvector's type")
     at = f"at revision {now}" if now else "without a schema"
-    ctx.terminal.print(f"{done}; the database is {at}")
+    ctx.terminal.print(f"{' and '.join(done) or 'nothing to do'}; the database is {at}")
 
 
 @contextmanager

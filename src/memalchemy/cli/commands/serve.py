@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -73,8 +75,24 @@ async def serve(
         float,
         typer.Option(min=1, metavar="S", help="Seconds for requests to end at shutdown."),
     ] = 10,
+    pool_size: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Connections kept to a server. [default: 5]"),
+    ] = None,
+    max_overflow: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="More of them under load. [default: 10]"),
+    ] = None,
+    statement_timeout: Annotated[
+        float | None,
+        typer.Option(min=0.001, metavar="S", help="Longest time of a statement, in seconds."),
+    ] = None,
     inspector: Annotated[
         bool, typer.Option("--inspector", help="Also show the inspector, at /inspector/.")
+    ] = False,
+    otel: Annotated[
+        bool,
+        typer.Option("--otel", help="Report spans and metrics to OpenTelemetry's providers."),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
 ) -> None:
@@ -111,9 +129,16 @@ async def serve(
         ctx.terminal.print_note(
             "insecure: everybody who reaches this address can read and erase everything"
         )
-    async with ctx.database() as db:
+    pool = {"pool_size": pool_size, "max_overflow": max_overflow}
+    given: dict[str, Any] = {name: value for name, value in pool.items() if value is not None}
+    if given and ctx.has_no_pool:
+        raise UsageError(
+            "--pool-size and --max-overflow are for a server to which memalchemy keeps a pool of "
+            "connections: a SQLite file has none, and PgBouncer keeps its own"
+        )
+    async with ctx.database(statement_timeout=statement_timeout, **given) as db:
         try:
-            with usage_errors():
+            with usage_errors(), _telemetry() if otel else nullcontext():
                 await serve(
                     db,
                     host=host,
@@ -131,6 +156,29 @@ async def serve(
                 )
         except OSError as error:
             raise UsageError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+
+
+@contextmanager
+def _telemetry() -> Iterator[None]:
+    """Report operations to OpenTelemetry's global providers during the block.
+
+    Raises:
+        UsageError: nobody has set them up.
+    """
+    from memalchemy.telemetry import instrument
+
+    end = instrument()  # names the extra if OpenTelemetry's API is missing
+    try:
+        from opentelemetry import trace
+
+        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+            raise UsageError(
+                "OpenTelemetry has no providers in this process: install opentelemetry-distro and "
+                "an exporter, and start `opentelemetry-instrument memalchemy serve --otel`"
+            )
+        yield
+    finally:
+        end()
 
 
 def _read_tokens(file: Path | None) -> Tokens | None:

@@ -21,6 +21,7 @@ from memalchemy.cli.formatting import (
 )
 from memalchemy.cli.json_lines import LineReader, input_size, open_input, write_json_lines
 from memalchemy.cli.options import (
+    AllTenantsOption,
     LimitOption,
     Metric,
     MetricOption,
@@ -418,15 +419,18 @@ def _excerpt(item: StoreItem, query: str | None) -> Any:
 
 
 @command("sweep", example="memalchemy --db sqlite:///agent.db store sweep")
-async def sweep(ctx: Context) -> None:
+async def sweep(ctx: Context, all_tenants: AllTenantsOption = False) -> None:
     """Remove expired items of the tenant.
 
     Expired items are invisible already; this frees their space.
     """
     from memalchemy import Store
 
+    ctx.refuse_two_tenants(all_tenants=all_tenants)
+    removed = 0
     async with ctx.database() as db:
-        removed = await Store(db).sweep()
+        for each in await ctx.databases(db, all_tenants=all_tenants):
+            removed += await Store(each).sweep()
     if ctx.as_data:
         ctx.terminal.print_data({"removed": removed})
     else:

@@ -10,7 +10,7 @@ from memalchemy.cli.command import command
 from memalchemy.cli.context import Context
 from memalchemy.cli.deletion import deletion_progress
 from memalchemy.cli.formatting import count, format_size
-from memalchemy.cli.options import DryRunOption
+from memalchemy.cli.options import AllTenantsOption, DryRunOption
 from memalchemy.cli.usage import usage_errors
 
 if TYPE_CHECKING:
@@ -27,23 +27,29 @@ async def vacuum(
     full: Annotated[
         bool, typer.Option("--full", help="Rewrite the tables: frees most, locks them meanwhile.")
     ] = False,
+    all_tenants: AllTenantsOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Remove expired threads, and give free space back.
 
-    Removes the tenant's expired threads and traces of deleted ones; with --older-than-days also
+    Removes the tenant's expired threads and traces of deleted ones, or with --all-tenants those of
+    every tenant; with --older-than-days also
     threads that nobody has saved to for so long, which deletes data. Then gives free space of the
     whole database back to the file system, as far as the database and the role allow, and prints
     the commands for the rest.
     """
     from memalchemy import Checkpointer, space
 
+    ctx.refuse_two_tenants(all_tenants=all_tenants)
     reclaimed: Reclaimed | None = None
+    removed = busy = 0
     async with ctx.database(read_only=dry_run) as db:
-        with usage_errors(), deletion_progress(ctx, "removing") as progress:
-            removed = await Checkpointer(db).vacuum(
-                older_than_days, all_namespaces=True, dry_run=dry_run, progress=progress
-            )
+        for each in await ctx.databases(db, all_tenants=all_tenants):
+            with usage_errors(), deletion_progress(ctx, "removing") as progress:
+                removed += await Checkpointer(each).vacuum(
+                    older_than_days, all_namespaces=True, dry_run=dry_run, progress=progress
+                )
+            busy += progress.busy
         if not dry_run:
             with ctx.terminal.progress("giving space back") as display:
                 reclaimed = await space.reclaim(
@@ -54,7 +60,7 @@ async def vacuum(
             {
                 "removed": removed,
                 "dry_run": dry_run,
-                "busy": progress.busy,
+                "busy": busy,
                 "before_bytes": reclaimed and reclaimed.before,
                 "after_bytes": reclaimed and reclaimed.after,
                 "advice": [

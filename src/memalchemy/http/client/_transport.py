@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import ssl
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -157,6 +158,12 @@ class Transport:
             headers = {} if content is None else {"Content-Type": wire.JSON}
             response = await client.request(method, url, content=content, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol) as error:
+            if refused := _refused_certificate(error):
+                raise DatabaseUnreachable(
+                    f"the certificate of {self.display} is not trusted here ({refused}). If "
+                    "a private authority signed it, name the file of that authority's certificate "
+                    "in the environment variable SSL_CERT_FILE."
+                ) from error
             raise DatabaseUnreachable(
                 f"cannot reach {self.display} ({type(error).__name__}). Check that the server runs "
                 "and that the address is right."
@@ -243,6 +250,14 @@ class Transport:
 
 
 _inherited: list[object] = []
+
+
+def _refused_certificate(error: BaseException) -> str | None:
+    """Return why a server's certificate was refused, if that is what *error* came from."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    return None if cause is None else cause.verify_message
 
 
 def _query_string(query: Mapping[str, Any] | None) -> str:

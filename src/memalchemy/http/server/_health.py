@@ -6,9 +6,11 @@ from dataclasses import asdict
 from typing import Any
 
 from memalchemy._version import __version__
+from memalchemy.errors import MemalchemyError
 from memalchemy.http.server import _schemas as schemas
 from memalchemy.http.server._context import RequestContext
 from memalchemy.http.server._operations import Operations
+from memalchemy.http.server._problems import not_ready
 
 operations = Operations("server")
 
@@ -39,6 +41,12 @@ async def health_live(context: RequestContext) -> Any:
 
 @operations.add("GET", "/health/ready", answer=schemas.Health, public=True)
 async def health_ready(context: RequestContext) -> Any:
-    """Check that the database answers and has the schema."""
-    await context.server.readiness()
+    """Check that the database answers and has the schema with all its tables.
+
+    Whatever is wrong with it is a 503: a load balancer sends no requests here.
+    """
+    try:
+        await context.server.readiness()
+    except MemalchemyError as error:
+        raise not_ready(error) from error
     return {"status": "ready"}

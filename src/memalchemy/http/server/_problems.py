@@ -132,13 +132,23 @@ def _of_memalchemy(error: MemalchemyError) -> Problem:
         if isinstance(error, kind):
             members = wire.encode_error(error)
             return Problem(status, str(error), code=kind.code, error=kind.__name__, **members)
-    log.error("%s [%s]: %s", type(error).__name__, error.code, error)
+    _log_error(error)
     if isinstance(error, Corrupt):
         return Problem(500, _CORRUPT, code=Corrupt.code, error="Corrupt")
     if isinstance(error, StatementFailed):
         return Problem(500, _FAILED, code=StatementFailed.code, error="StatementFailed")
     known = error if isinstance(error, DatabaseUnreachable) else DatabaseUnreachable("")
     return unavailable(_UNREACHABLE, maybe_applied=known.maybe_applied, busy=known.busy)
+
+
+def not_ready(error: MemalchemyError) -> Problem:
+    """Return the problem of a readiness check that ended with *error*, which is logged."""
+    _log_error(error)
+    return unavailable(_UNREACHABLE)
+
+
+def _log_error(error: MemalchemyError) -> None:
+    log.error("%s [%s]: %s", type(error).__name__, error.code, error)
 
 
 def _unexpected(error: Exception) -> Problem:

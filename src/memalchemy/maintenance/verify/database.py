@@ -101,6 +101,30 @@ def _check_sample(sample: int | float | None) -> None:
         )
 
 
+async def list_tenants(db: Database) -> list[str]:
+    """List the tenants that have a thread or an item, in the order of the database."""
+    found: set[str] = set()
+    for family in (next_tenant_of_logs, next_tenant_of_items):
+        await _add_tenants(db, family, found)
+    return sorted(found, key=encode_id)
+
+
+async def _add_tenants(db: Database, family: Callable[..., Executable], found: set[str]) -> None:
+    """Add the tenants that a statement finds to *found*, each as the next one after the last."""
+    pages = scan(
+        db,
+        lambda after: family(db.dialect, after=after),
+        {},
+        lambda last: {"k_tenant": last.tenant},
+        size=1,
+    )
+    async with aclosing(pages):
+        async for page in pages:
+            if page[0].tenant is None:
+                break  # there is no next one
+            found.add(page[0].tenant)
+
+
 class DatabaseCheck:
     """Check the logs and items of one tenant, of one thread, or of all tenants."""
 
@@ -157,19 +181,8 @@ class DatabaseCheck:
             return [self.db.tenant]
         found: set[str] = set()
         for family in (next_tenant_of_logs, next_tenant_of_items):
-            pages = scan(
-                self.db,
-                lambda after, family=family: family(self.db.dialect, after=after),  # type: ignore[misc]
-                {},
-                lambda last: {"k_tenant": last.tenant},
-                size=1,
-            )
             try:
-                async with aclosing(pages):
-                    async for page in pages:
-                        if page[0].tenant is None:
-                            break  # there is no next one
-                        found.add(page[0].tenant)
+                await _add_tenants(self.db, family, found)
             except Corrupt as error:
                 self.report.add("unreadable", f"the tenants cannot be listed: {error}")
         return sorted(found, key=encode_id)

@@ -6,6 +6,7 @@ sees one moment.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Sized
 from functools import partial
 from itertools import groupby
@@ -43,6 +44,7 @@ from memalchemy.maintenance.verify.report import (
     ReportBuilder,
     code_of,
     counted,
+    program,
 )
 from memalchemy.maintenance.verify.text_indexes import TextIndexCheck
 from memalchemy.search.cache_versions import read_versions
@@ -261,10 +263,13 @@ def _check_vector(vector: Any, dimensions: int) -> str | None:
 
 
 def _remedy(location: StoreNamespace, key: str, code: str) -> str:
-    place = f"{decode_namespace(location.namespace)!r}, {key!r}"
     if code == "words":
+        place = f"{decode_namespace(location.namespace)!r}, {key!r}"
         return f"put it again: its words are made then, by Store(db).put({place}, …)"
-    return f"put it again from where it came, or remove it: await Store(db).delete({place})"
+    dashes = ["--"] if key.startswith("-") else []
+    place = shlex.join([*dashes, location.namespace, key])
+    command = f"{program(location.tenant)} store rm {place}"
+    return f"put it again from where it came, or remove it: {command}"
 
 
 # --- Statements ----------------------------------------------------------------------------------

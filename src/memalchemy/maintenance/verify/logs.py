@@ -35,7 +35,13 @@ from memalchemy.maintenance.verify.log_rows import (
     rebuild_chain,
     rebuild_state,
 )
-from memalchemy.maintenance.verify.report import MAX_AFFECTED, REMEDIES, ReportBuilder, counted
+from memalchemy.maintenance.verify.report import (
+    MAX_AFFECTED,
+    REMEDIES,
+    ReportBuilder,
+    counted,
+    program,
+)
 from memalchemy.statements import Answer, statement
 
 BATCH_ROWS = 100
@@ -349,7 +355,9 @@ class LogCheck:
             if complete:
                 remedy = self._remedy(seq, affected)
             else:
-                remedy = f"{_program(self.log)} verify --thread {shlex.quote(self.log.thread_id)}"
+                remedy = (
+                    f"{program(self.log.tenant)} verify --thread {shlex.quote(self.log.thread_id)}"
+                )
             self._add(
                 fault.code,
                 self._sentence(fault),
@@ -382,7 +390,10 @@ class LogCheck:
             return self._fork_command(self._newest_intact[1])
         # The newest checkpoint is whole: only the damaged ones have to go.
         deletes = [self._delete_command(name) for name in affected[:3]]
-        return "; ".join(deletes) + ("; and so on" if len(affected) > 3 else "") or None
+        more = len(affected) - len(deletes)
+        return (
+            "; ".join(deletes) + (f"; likewise {more:,} more of affected" if more else "") or None
+        )
 
     def _fork_command(self, checkpoint_id: str | None) -> str | None:
         """Name the command that makes a thread of everything up to a checkpoint."""
@@ -390,27 +401,20 @@ class LogCheck:
             return None
         thread = self.log.thread_id
         new = f"{thread}-restored"
-        if self.log.namespace != "/":
-            call = f".fork({thread!r}, {checkpoint_id!r}, new_thread_id={new!r})"
-            return self._python("Checkpointer") + call
         names = shlex.join((thread, checkpoint_id))
-        return f"{_program(self.log)} fork {names} --to {shlex.quote(new)}"
+        return f"{self._command('fork')} {names} --to {shlex.quote(new)}"
 
     def _delete_command(self, checkpoint_id: str) -> str:
-        thread = self.log.thread_id
-        if self.log.namespace != "/":
-            return f"{self._python('Checkpointer')}.delete({thread!r}, {checkpoint_id!r})"
-        return f"{_program(self.log)} delete {shlex.join((thread, checkpoint_id))}"
+        return f"{self._command('delete')} {shlex.join((self.log.thread_id, checkpoint_id))}"
+
+    def _command(self, name: str) -> str:
+        """Return the beginning of a command that works in the log's namespace."""
+        at = f" --namespace {shlex.quote(self.log.namespace)}" if self.log.namespace != "/" else ""
+        return f"{program(self.log.tenant)} {name}{at}"
 
     def _python(self, feature: str) -> str:
-        """Return the Python for a feature in the log's namespace, which no command works in."""
+        """Return the Python for a feature in the log's namespace, for what has no command."""
         return f"{feature}(db, namespace={decode_namespace(self.log.namespace)!r})"
-
-
-def _program(log: Log) -> str:
-    """Return the name of the command line, with the tenant of a log."""
-    tenant = "" if log.tenant == "default" else f" --tenant {shlex.quote(log.tenant)}"
-    return f"memalchemy{tenant}"
 
 
 def _stored_bytes(row: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -200,7 +201,7 @@ class ReportBuilder:
             self.add(
                 "unchecked",
                 counted(self.unopened, "row is", "rows are") + " encrypted and no keys were given: "
-                "its bytes were checked, and what they hold was not",
+                "the bytes were checked, and what they hold was not",
                 severity="note",
             )
 
@@ -231,6 +232,11 @@ class ReportBuilder:
             repaired=repaired,
             seconds=seconds,
         )
+
+
+def program(tenant: str) -> str:
+    """Return the name of the command line, with a tenant."""
+    return "memalchemy" + ("" if tenant == "default" else f" --tenant {shlex.quote(tenant)}")
 
 
 def counted(number: int, one: str, many: str) -> str:

@@ -129,8 +129,11 @@ class TextIndexCheck:
                 if not await self._rebuild(index):
                     before.obstacle = "memalchemy cannot rebuild it on this database"
                     continue
-            except (AuthenticationFailed, StatementFailed) as error:
-                before.obstacle = str(error)
+            except AuthenticationFailed:
+                before.obstacle = "this role may not rebuild it"
+                continue
+            except StatementFailed as error:
+                before.obstacle = str(error).removesuffix(".")
                 continue
             after = self.faults[index] = IndexFaults()
             for location, row in before.rows:

@@ -21,6 +21,9 @@ from memalchemy.errors import InvalidArgument, MemalchemyError
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
 
+VERSION_PATH = "/v1"
+"""The path below which a server of memalchemy has its operations."""
+
 CLASSES: dict[str, type[MemalchemyError]] = {
     kind.code: kind
     for kind in vars(errors).values()

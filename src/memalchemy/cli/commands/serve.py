@@ -80,10 +80,10 @@ async def serve(
 ) -> None:
     """Serve the database over HTTP until Ctrl-C or SIGTERM.
 
-    Serves HTTPCheckpointer and any other client; /openapi.json describes the endpoints. Each token
-    gives access to one tenant. Without tokens the server accepts connections of this machine only,
-    as --tenant. Logs each request on stderr with its route, status, time and tenant, without ids or
-    content. Needs the extra `server`.
+    Serves HTTPCheckpointer and any other client; /v1/openapi.json describes the endpoints. Each
+    token gives access to one tenant. Without tokens the server accepts connections of this machine
+    only, as --tenant. Logs each request on stderr with its route, status, time and tenant, without
+    ids or content. Needs the extra `server`.
     """
     from memalchemy.http import Limits, serve
 

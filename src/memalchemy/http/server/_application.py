@@ -42,6 +42,7 @@ from memalchemy.http.server._tokens import Tokens
 MAX_BODY = 32 * 1024 * 1024
 TIMEOUT = 30.0
 INSPECTOR = "/inspector"
+OPENAPI = wire.VERSION_PATH + "/openapi.json"
 
 OPERATIONS = [*_checkpoints.operations, *_store.operations, *_health.operations]
 
@@ -116,7 +117,7 @@ def app(
     if inspector:
         routes += inspector_routes(db, prefix=INSPECTOR, shell=of_host, for_tenants=for_tenants)
     application = Starlette(
-        routes=[*routes, _route("/openapi.json", {"GET": openapi}, [])],
+        routes=[*routes, _route(OPENAPI, {"GET": openapi}, [])],
         middleware=[
             *([Middleware(SecurityHeadersMiddleware, prefix=INSPECTOR)] if inspector else []),
             Middleware(EncodedPathMiddleware),

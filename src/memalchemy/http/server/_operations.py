@@ -77,7 +77,11 @@ class Operation:
 
 
 class Operations(list[Operation]):
-    """The operations of one part of the server, in the order of their declaration."""
+    """The operations of one part of the server, in the order of their declaration.
+
+    Their paths are below the version of the API, those of public operations are not: whoever asks
+    for the health of a server does not know its version.
+    """
 
     def __init__(self, tag: str) -> None:
         super().__init__()
@@ -97,10 +101,21 @@ class Operations(list[Operation]):
     ) -> Callable[[Endpoint], Endpoint]:
         """Declare the decorated function as the endpoint of an operation."""
 
+        whole_path = path if public else wire.VERSION_PATH + path
+
         def register(endpoint: Endpoint) -> Endpoint:
             self.append(
                 Operation(
-                    method, path, endpoint, self._tag, answer, query, body, status, problems, public
+                    method,
+                    whole_path,
+                    endpoint,
+                    self._tag,
+                    answer,
+                    query,
+                    body,
+                    status,
+                    problems,
+                    public,
                 )
             )
             return endpoint

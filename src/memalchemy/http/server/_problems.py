@@ -121,7 +121,9 @@ async def routing_problem(request: Request, error: Exception) -> Response:
     """Raise Starlette's 404 or 405 as a `Problem`; Starlette itself would answer in plain text."""
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        raise Problem(404, "there is no such endpoint; /openapi.json lists them all") from None
+        raise Problem(
+            404, f"there is no such endpoint; {wire.VERSION_PATH}/openapi.json lists them all"
+        ) from None
     assert error.status_code == 405
     detail = "this endpoint does not take this method; the header Allow lists those that it takes"
     raise Problem(405, detail, headers=dict(error.headers or {})) from None

@@ -76,6 +76,12 @@ async def serve(
     inspector: Annotated[
         bool, typer.Option("--inspector", help="Also show the inspector, at /inspector/.")
     ] = False,
+    require_conditions: Annotated[
+        bool,
+        typer.Option(
+            "--require-conditions", help="Refuse writes that do not say what they replace (428)."
+        ),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
 ) -> None:
     """Serve the database over HTTP until Ctrl-C or SIGTERM.
@@ -123,6 +129,7 @@ async def serve(
                     max_body=max_body,
                     limits=limits,
                     inspector=inspector,
+                    requires_conditions=require_conditions,
                     origins=origin or (),
                     rate=rate or None,
                     timeout=timeout,

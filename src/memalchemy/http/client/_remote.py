@@ -6,6 +6,7 @@ alone is no such word: a proxy answers with 404 too, and so does a wrong address
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -26,8 +27,8 @@ class Offer:
     calls: frozenset[str]
     is_certain: bool = True
     """The answer came from the server itself; otherwise the server is asked again."""
-    prefix: str = ""
-    """The path of its operations, behind the address that was given."""
+    prefix: str | None = None
+    """The path of a server of memalchemy's behind the address; ``None`` for one of others'."""
 
 
 DOCUMENTED = Offer(
@@ -122,10 +123,38 @@ class RemoteServer:
         reply = await self.transport.read(method, await self._whole(path), query, body)
         return self._tree(reply, writes=False)
 
-    async def write(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Post a request that changes something, and return the JSON of its answer."""
-        reply = await self.transport.write("POST", await self._whole(path), body)
+    async def write(
+        self, path: str, body: Mapping[str, Any] | None = None, *, once: bool = True
+    ) -> Any:
+        """Post a request that changes something, and return the JSON of its answer.
+
+        Unless it is *once*, a server of memalchemy's is asked again if its answer is lost.
+        """
+        headers = {} if once else self.key()
+        reply = await self.transport.write(
+            "POST", await self._whole(path), body, headers=headers, repeats=bool(headers)
+        )
         return self._tree(reply, writes=True)
+
+    async def put_new(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Put something under a name that nobody else has; ``None`` if an attempt before did it."""
+        headers = {"If-None-Match": "*"}
+        whole = await self._whole(path)
+        reply = await self.transport.write("PUT", whole, body, headers=headers, repeats=True)
+        if reply.status == 412 and reply.maybe_applied:
+            return None
+        return self._tree(reply, writes=True)
+
+    async def put(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Put something under a name, whatever is there, and return the JSON of the answer."""
+        whole = await self._whole(path)
+        reply = await self.transport.write("PUT", whole, body, headers=self.key(), repeats=True)
+        return self._tree(reply, writes=True)
+
+    def key(self) -> dict[str, str]:
+        """Return the header under which a write may be repeated, if the server knows it."""
+        known = self._offer is not None and self._offer.prefix is not None
+        return {"Idempotency-Key": uuid.uuid4().hex} if known else {}
 
     async def write_and_count(self, path: str, body: Mapping[str, Any] | None = None) -> int:
         """Post a request that changes something; return the count in its answer."""
@@ -134,7 +163,8 @@ class RemoteServer:
 
     async def delete(self, path: str) -> bool:
         """Delete something; return ``False`` if the server says that it is not there."""
-        reply = await self.transport.write("DELETE", await self._whole(path))
+        whole, headers = await self._whole(path), self.key()
+        reply = await self.transport.write("DELETE", whole, headers=headers, repeats=bool(headers))
         if self._is_absent(reply):
             return False
         tree = self._tree(reply, writes=True)
@@ -156,7 +186,7 @@ class RemoteServer:
 
     async def _whole(self, path: str) -> str:
         """Return the path of an operation behind the address of the server."""
-        return (await self.offer()).prefix + path
+        return ((await self.offer()).prefix or "") + path
 
     def _is_absent(self, reply: Reply) -> bool:
         """Return whether the server says that something is not there.

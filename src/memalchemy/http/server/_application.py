@@ -59,6 +59,7 @@ def app(
     origins: Iterable[str] = (),
     limits: Limits | None = None,
     inspector: bool = False,
+    requires_conditions: bool = False,
 ) -> Starlette:
     """Return an ASGI application that offers *db* over HTTP, by itself or mounted in another.
 
@@ -76,6 +77,8 @@ def app(
             without it, only pages of this server's own origin may.
         limits: what one request, one tenant and all requests together may take.
         inspector: show the inspector at ``/inspector/``, a page that reads all that a tenant has.
+        requires_conditions: answer with 428 to a ``PUT`` or ``DELETE`` of an item, and a ``PUT`` of
+            a checkpoint, that says nothing of what it replaces.
     """
     limits = limits or Limits()
     if max_body < 1:
@@ -132,6 +135,7 @@ def app(
         limits=limits,
         max_body=max_body,
         calls=[operation.name for operation in OPERATIONS],
+        requires_conditions=requires_conditions,
     )
     return application
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import Sequence
 from typing import Any
 
 from memalchemy.codec.values import from_jsonable
-from memalchemy.contracts import UNSET, CheckpointRecord
-from memalchemy.errors import InvalidArgument, NotFound, NotSerialisable
+from memalchemy.contracts import UNSET, CheckpointRecord, Unset
+from memalchemy.errors import Conflict, InvalidArgument, NotFound, NotSerialisable, ThreadDeleted
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
 from memalchemy.http.server import _schemas as schemas
-from memalchemy.http.server._context import RequestContext
+from memalchemy.http.server._conditions import (
+    Conditions,
+    precondition_required,
+    tag_of_checkpoint,
+)
+from memalchemy.http.server._context import Answer, RequestContext
 from memalchemy.http.server._operations import Operations
 
 THREAD = "/threads/{thread_id}"
@@ -30,26 +37,77 @@ operations = Operations("checkpoints")
     answer=schemas.Saved,
     status=201,
     problems=(404, 409, 410),
+    keyed=True,
 )
 async def save(context: RequestContext, thread_id: str, body: schemas.SaveBody) -> Any:
     """Save a state as the newest checkpoint of the thread."""
-    if body.thread_id is not None and body.thread_id != thread_id:
-        raise InvalidArgument("thread_id of the body is another than that of the path")
-    try:
-        state = await offload(body.state, lambda: wire.decode_state(body.state))
-    except ValueError as error:
-        raise NotSerialisable("/state", str(error)) from error
-    is_expecting = "expected_parent" in body.model_fields_set
+    state = await _state_of(body, thread_id)
     checkpoint_id = await context.checkpointer.save(
         state,
         thread_id,
         body.checkpoint_id,
         body.metadata,
         parent_id=body.parent_id,
-        expected_parent=body.expected_parent if is_expecting else UNSET,
+        expected_parent=_expected_parent(body),
         ttl=body.ttl,
+        connection=context.connection,
     )
     return {"checkpoint_id": checkpoint_id}
+
+
+@operations.add(
+    "PUT",
+    CHECKPOINT,
+    body=schemas.SaveBody,
+    answer=schemas.Saved,
+    status=201,
+    problems=(404, 409, 410),
+    conditional=True,
+    keyed=True,
+)
+async def put_checkpoint(
+    context: RequestContext,
+    thread_id: str,
+    checkpoint_id: str,
+    body: schemas.SaveBody,
+    conditions: Conditions,
+) -> Any:
+    """Save a state under this id, as the newest checkpoint of the thread."""
+    if body.checkpoint_id is not None and body.checkpoint_id != checkpoint_id:
+        raise InvalidArgument("checkpoint_id of the body is another than that of the path")
+    state = await _state_of(body, thread_id)
+    expected = _expected_parent(body)
+    if context.server.requires_conditions and not conditions and expected is UNSET:
+        raise precondition_required()
+
+    async def save(expected_parent: str | Unset | None) -> Any:
+        await context.checkpointer.save(
+            state,
+            thread_id,
+            checkpoint_id,
+            body.metadata,
+            parent_id=body.parent_id,
+            expected_parent=expected_parent,
+            ttl=body.ttl,
+            connection=context.connection,
+        )
+        return {"checkpoint_id": checkpoint_id}
+
+    if not conditions:
+        return await save(expected)
+    # No save comes between the check and this save: it would be the newest, and not *newest*. The
+    # time of the request bounds the number of attempts.
+    checkpointer, connection = context.checkpointer, context.connection
+    while True:
+        newest = await checkpointer.list_checkpoints(thread_id, 1, connection=connection)
+        info = await checkpointer.get_metadata(thread_id, checkpoint_id, connection=connection)
+        conditions.check(None if info is None else tag_of_checkpoint(info))
+        if expected is not UNSET or body.parent_id is not None:
+            return await save(expected)
+        try:
+            return await save(newest[0] if newest else None)
+        except (Conflict, ThreadDeleted):
+            await asyncio.sleep(random.uniform(0, 0.02))
 
 
 @operations.add(
@@ -62,20 +120,21 @@ async def list_checkpoints(
     return {"checkpoints": await context.checkpointer.list_checkpoints(thread_id, query.limit)}
 
 
-@operations.add("GET", CHECKPOINT, answer=schemas.Checkpoint, problems=(404,))
-async def load(context: RequestContext, thread_id: str, checkpoint_id: str) -> Any:
+@operations.add("GET", CHECKPOINT, answer=schemas.Checkpoint, problems=(404,), conditional=True)
+async def load(
+    context: RequestContext, thread_id: str, checkpoint_id: str, conditions: Conditions
+) -> Any:
     """Load the state of a checkpoint."""
-    state = await _state(context, thread_id, checkpoint_id)
-    return {"thread_id": thread_id, "state": state, "checkpoint_id": checkpoint_id}
+    return await _checkpoint(context, thread_id, checkpoint_id, conditions)
 
 
-@operations.add("DELETE", CHECKPOINT, answer=schemas.Deleted, problems=(404, 409))
+@operations.add("DELETE", CHECKPOINT, answer=schemas.Deleted, problems=(404, 409), keyed=True)
 async def delete_checkpoint(context: RequestContext, thread_id: str, checkpoint_id: str) -> Any:
     """Delete a checkpoint."""
     return await _delete(context, thread_id, checkpoint_id)
 
 
-@operations.add("DELETE", CHECKPOINTS, answer=schemas.Deleted, problems=(404,))
+@operations.add("DELETE", CHECKPOINTS, answer=schemas.Deleted, problems=(404,), keyed=True)
 async def delete_checkpoints(context: RequestContext, thread_id: str) -> Any:
     """Delete a thread with all its logs."""
     return await _delete(context, thread_id, None)
@@ -94,13 +153,13 @@ async def list_threads(context: RequestContext, query: schemas.ListThreadsQuery)
     return {"threads": ids}
 
 
-@operations.add("GET", THREAD, answer=schemas.State, problems=(404,))
-async def load_newest(context: RequestContext, thread_id: str) -> Any:
+@operations.add("GET", THREAD, answer=schemas.Checkpoint, problems=(404,), conditional=True)
+async def load_newest(context: RequestContext, thread_id: str, conditions: Conditions) -> Any:
     """Load the newest state of a thread."""
-    return {"thread_id": thread_id, "state": await _state(context, thread_id, None)}
+    return await _checkpoint(context, thread_id, None, conditions)
 
 
-@operations.add("DELETE", THREAD, answer=schemas.Deleted, problems=(404,))
+@operations.add("DELETE", THREAD, answer=schemas.Deleted, problems=(404,), keyed=True)
 async def delete_thread(context: RequestContext, thread_id: str) -> Any:
     """Delete a thread with all its logs."""
     return await _delete(context, thread_id, None)
@@ -141,21 +200,33 @@ async def diff(context: RequestContext, thread_id: str, query: schemas.DiffQuery
     answer=schemas.Forked,
     status=201,
     problems=(404, 409),
+    keyed=True,
 )
 async def fork(context: RequestContext, thread_id: str, body: schemas.ForkBody) -> Any:
     """Copy a thread up to a checkpoint into a new thread."""
     new_thread_id = await context.checkpointer.fork(
-        thread_id, body.checkpoint_id, new_thread_id=body.new_thread_id
+        thread_id,
+        body.checkpoint_id,
+        new_thread_id=body.new_thread_id,
+        connection=context.connection,
     )
     return {"thread_id": new_thread_id}
 
 
 @operations.add(
-    "POST", THREAD + "/copy", body=schemas.CopyBody, answer=schemas.Copied, problems=(409,)
+    "POST",
+    THREAD + "/copy",
+    body=schemas.CopyBody,
+    answer=schemas.Copied,
+    problems=(409,),
+    keyed=True,
 )
 async def copy_thread(context: RequestContext, thread_id: str, body: schemas.CopyBody) -> Any:
     """Copy a thread with all its logs."""
-    return {"copied": await context.checkpointer.copy_thread(thread_id, body.dest_thread_id)}
+    copied = await context.checkpointer.copy_thread(
+        thread_id, body.dest_thread_id, connection=context.connection
+    )
+    return {"copied": copied}
 
 
 @operations.add("GET", THREAD + "/stats", answer=schemas.StorageStats)
@@ -164,7 +235,7 @@ async def get_storage_stats(context: RequestContext, thread_id: str) -> Any:
     return await context.checkpointer.get_storage_stats(thread_id)
 
 
-@operations.add("POST", THREAD + "/rewrite", answer=schemas.Count)
+@operations.add("POST", THREAD + "/rewrite", answer=schemas.Count, access="admin")
 async def rewrite(context: RequestContext, thread_id: str) -> Any:
     """Encode a thread anew, so that nothing of deleted states is left in it."""
     return {"count": await context.checkpointer.rewrite(thread_id)}
@@ -186,6 +257,7 @@ async def list_with_metadata(context: RequestContext, query: schemas.NewestCheck
     "/checkpoints/search",
     body=schemas.SearchCheckpointsBody,
     answer=schemas.CheckpointHitList,
+    access="read",
 )
 async def search(context: RequestContext, body: schemas.SearchCheckpointsBody) -> Any:
     """Find checkpoints by the words that they added."""
@@ -197,6 +269,7 @@ async def search(context: RequestContext, body: schemas.SearchCheckpointsBody) -
     "/checkpoints/query",
     body=schemas.QueryByMetadataBody,
     answer=schemas.CheckpointInfoList,
+    access="read",
 )
 async def query_by_metadata(context: RequestContext, body: schemas.QueryByMetadataBody) -> Any:
     """Find checkpoints by their metadata."""
@@ -208,7 +281,11 @@ async def query_by_metadata(context: RequestContext, body: schemas.QueryByMetada
 
 
 @operations.add(
-    "POST", "/checkpoints/data", body=schemas.SearchDataBody, answer=schemas.CheckpointInfoList
+    "POST",
+    "/checkpoints/data",
+    body=schemas.SearchDataBody,
+    answer=schemas.CheckpointInfoList,
+    access="read",
 )
 async def search_data(context: RequestContext, body: schemas.SearchDataBody) -> Any:
     """Find threads by a field of their newest state, among those saved last."""
@@ -221,29 +298,55 @@ async def search_data(context: RequestContext, body: schemas.SearchDataBody) -> 
     )
 
 
-@operations.add("POST", "/prune", body=schemas.PruneBody, answer=schemas.Count)
+@operations.add("POST", "/prune", body=schemas.PruneBody, answer=schemas.Count, access="admin")
 async def prune(context: RequestContext, body: schemas.PruneBody) -> Any:
     """Delete checkpoints that every given rule lets go."""
     return {"count": await context.checkpointer.prune(**body.model_dump())}
 
 
-@operations.add("POST", "/vacuum", body=schemas.VacuumBody, answer=schemas.Count)
+@operations.add("POST", "/vacuum", body=schemas.VacuumBody, answer=schemas.Count, access="admin")
 async def vacuum(context: RequestContext, body: schemas.VacuumBody) -> Any:
     """Remove expired threads, and those that were not saved for a number of days."""
     return {"count": await context.checkpointer.vacuum(**body.model_dump())}
 
 
-@operations.add("POST", "/forget", body=schemas.ForgetBody, answer=schemas.Count)
+@operations.add("POST", "/forget", body=schemas.ForgetBody, answer=schemas.Count, access="admin")
 async def forget(context: RequestContext, body: schemas.ForgetBody) -> Any:
     """Erase a thread, or every thread and item with some metadata, without a trace."""
     return {"count": await context.checkpointer.forget(**body.model_dump())}
 
 
-async def _state(context: RequestContext, thread_id: str, checkpoint_id: str | None) -> Any:
+async def _state_of(body: schemas.SaveBody, thread_id: str) -> Any:
+    if body.thread_id is not None and body.thread_id != thread_id:
+        raise InvalidArgument("thread_id of the body is another than that of the path")
+    try:
+        return await offload(body.state, lambda: wire.decode_state(body.state))
+    except ValueError as error:
+        raise NotSerialisable("/state", str(error)) from error
+
+
+def _expected_parent(body: schemas.SaveBody) -> str | Unset | None:
+    return body.expected_parent if "expected_parent" in body.model_fields_set else UNSET
+
+
+async def _checkpoint(
+    context: RequestContext, thread_id: str, checkpoint_id: str | None, conditions: Conditions
+) -> Answer:
+    info = await context.checkpointer.get_metadata(thread_id, checkpoint_id)
+    if info is None:
+        raise _not_found(thread_id, checkpoint_id)
+    # If it is replaced before it is loaded, the tag is too old, which is on the safe side.
+    tag = tag_of_checkpoint(info)
+    headers = {"ETag": tag}
+    if conditions.is_unchanged(tag):
+        return Answer(None, 304, headers)
+    checkpoint_id = info["checkpoint_id"]
     state = await context.checkpointer.load(thread_id, checkpoint_id)
     if state is None:
         raise _not_found(thread_id, checkpoint_id)
-    return await offload(state, lambda: wire.encode_state(state))
+    tree = await offload(state, lambda: wire.encode_state(state))
+    found = {"thread_id": thread_id, "state": tree, "checkpoint_id": checkpoint_id}
+    return Answer(found, headers=headers)
 
 
 async def _info(context: RequestContext, thread_id: str, checkpoint_id: str | None) -> Any:
@@ -259,7 +362,9 @@ async def _infos(found: Sequence[CheckpointRecord]) -> Any:
 
 
 async def _delete(context: RequestContext, thread_id: str, checkpoint_id: str | None) -> Any:
-    if not await context.checkpointer.delete(thread_id, checkpoint_id):
+    if not await context.checkpointer.delete(
+        thread_id, checkpoint_id, connection=context.connection
+    ):
         raise _not_found(thread_id, checkpoint_id)
     return {"deleted": True}
 

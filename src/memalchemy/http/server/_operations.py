@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
@@ -19,23 +19,33 @@ from starlette.responses import Response
 from memalchemy.errors import InvalidArgument, TooLarge
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
-from memalchemy.http.server._context import ServerContext
+from memalchemy.http.server._conditions import Conditions
+from memalchemy.http.server._context import Answer, RequestContext, ServerContext
+from memalchemy.http.server._idempotency import answer_once, check_key, fingerprint
 from memalchemy.http.server._limits import Limits, has_more_values
 from memalchemy.http.server._middleware import tenant_of
 from memalchemy.http.server._problems import Problem, too_large
 from memalchemy.keys import parse_namespace
 
-Endpoint = Callable[..., Awaitable[dict[str, Any]]]
-"""``async def name(context, [path parameters], [query], [body])``; it returns a tree of JSON."""
+Endpoint = Callable[..., Awaitable[Any]]
+"""``async def name(context, [path parameters], [query], [body], [conditions])``.
+
+It returns a tree of JSON, or an `Answer`.
+"""
+
+Access = Literal["read", "write", "admin"]
+"""The right that an operation needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One operation of the server.
 
-    The name of the endpoint is its operation id, the docstring its summary. ``problems`` are the
+    The name of the endpoint is its operation id, the docstring its summary. ``other_statuses`` are
+    successes that are not ``status``, with the same schema. ``problems`` are the
     error statuses that only some operations have. A ``public`` operation needs no token: it shows
-    nothing of any tenant.
+    nothing of any tenant. A ``conditional`` one takes If-Match and If-None-Match, a ``keyed`` one
+    an Idempotency-Key: it passes ``context.connection`` on.
     """
 
     method: str
@@ -46,8 +56,12 @@ class Operation:
     query: type[BaseModel] | None
     body: type[BaseModel] | None
     status: int
+    other_statuses: tuple[int, ...]
     problems: tuple[int, ...]
     public: bool
+    access: Access
+    conditional: bool
+    keyed: bool
 
     @property
     def name(self) -> str:
@@ -68,12 +82,39 @@ class Operation:
             raise InvalidArgument("this operation takes no parameters")
         if self.body is not None:
             arguments["body"] = await _parse_body(self.body, request, server.limits)
+        if self.conditional:
+            arguments["conditions"] = Conditions.of(request.headers)
         context = server.of_tenant(tenant_of(request.scope))
-        tree = await self.endpoint(context, **arguments)
+        answer = await self._answer(request, context, arguments)
+        headers = {"Cache-Control": "no-store", **answer.headers}
+        status = answer.status or self.status
+        if answer.tree is None:
+            return Response(status_code=status, headers=headers)
+        tree = answer.tree
         document = await offload(tree, lambda: _encode(tree, server.limits.answer_bytes))
-        return Response(
-            document, self.status, headers={"Cache-Control": "no-store"}, media_type=wire.JSON
+        return Response(document, status, headers=headers, media_type=wire.JSON)
+
+    async def _answer(
+        self, request: Request, context: RequestContext, arguments: dict[str, Any]
+    ) -> Answer:
+        async def call(context: RequestContext) -> Answer:
+            found = await self.endpoint(context, **arguments)
+            return found if isinstance(found, Answer) else Answer(found)
+
+        key = request.headers.get("idempotency-key")
+        if key is None or self.access == "read":
+            return await call(context)
+        if not self.keyed:
+            raise InvalidArgument("this operation takes no Idempotency-Key; nothing was done")
+        parts = (
+            request.method,
+            request.scope["path"],
+            request.scope["query_string"].decode("latin-1"),
         )
+        conditions = [request.headers.get(name, "") for name in ("if-match", "if-none-match")]
+        texts = [part.encode("utf-8", "surrogateescape") for part in (*parts, *conditions)]
+        body = await request.body()
+        return await answer_once(context, check_key(key), fingerprint(*texts, body), call)
 
 
 class Operations(list[Operation]):
@@ -96,10 +137,18 @@ class Operations(list[Operation]):
         query: type[BaseModel] | None = None,
         body: type[BaseModel] | None = None,
         status: int = 200,
+        other_statuses: tuple[int, ...] = (),
         problems: tuple[int, ...] = (),
         public: bool = False,
+        access: Access | None = None,
+        conditional: bool = False,
+        keyed: bool = False,
     ) -> Callable[[Endpoint], Endpoint]:
-        """Declare the decorated function as the endpoint of an operation."""
+        """Declare the decorated function as the endpoint of an operation.
+
+        If *access* is not given, a ``GET`` reads and other methods write.
+        """
+        right: Access = access or ("read" if method == "GET" else "write")
 
         whole_path = path if public else wire.VERSION_PATH + path
 
@@ -114,8 +163,12 @@ class Operations(list[Operation]):
                     query,
                     body,
                     status,
+                    other_statuses,
                     problems,
                     public,
+                    right,
+                    conditional,
+                    keyed,
                 )
             )
             return endpoint

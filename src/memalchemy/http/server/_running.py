@@ -39,6 +39,7 @@ async def serve(
     origins: Iterable[str] = (),
     limits: Limits | None = None,
     inspector: bool = False,
+    requires_conditions: bool = False,
     max_connections: int = 1000,
     grace: float = 10.0,
     started: Callable[[str], object] | None = None,
@@ -81,6 +82,7 @@ async def serve(
         origins=origins,
         limits=limits,
         inspector=inspector,
+        requires_conditions=requires_conditions,
     )
     await run_application(
         application,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from memalchemy.http.server._application import app
     from memalchemy.http.server._limits import Limits
     from memalchemy.http.server._running import serve
-    from memalchemy.http.server._tokens import Tokens
+    from memalchemy.http.server._tokens import Grant, Tokens
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
@@ -27,8 +27,8 @@ else:
             "server._application": ("app",),
             "server._limits": ("Limits",),
             "server._running": ("serve",),
-            "server._tokens": ("Tokens",),
+            "server._tokens": ("Grant", "Tokens"),
         },
     )
 
-__all__ = ["HTTPCheckpointer", "Limits", "Tokens", "app", "serve", "serve_inspector"]
+__all__ = ["Grant", "HTTPCheckpointer", "Limits", "Tokens", "app", "serve", "serve_inspector"]

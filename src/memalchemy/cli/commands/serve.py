@@ -29,7 +29,8 @@ async def serve(
     token_file: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help=f"A token=tenant per line. [env: {Tokens.VARIABLE}, the lines]"
+            metavar="FILE",
+            help=f"A token=tenant per line, reread if changed. [env: {Tokens.VARIABLE}, the lines]",
         ),
     ] = None,
     insecure: Annotated[
@@ -56,6 +57,9 @@ async def serve(
     max_requests: Annotated[
         int, typer.Option(min=1, metavar="N", help="Requests of a tenant at the same time.")
     ] = 100,
+    max_unknown_tokens: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Unknown tokens of an address in a minute.")
+    ] = 20,
     max_pending: Annotated[
         int,
         typer.Option(min=1, metavar="BYTES", help="Bodies of all requests at the same time."),
@@ -99,6 +103,7 @@ async def serve(
         answer_bytes=max_answer,
         tenant_requests=max_requests,
         pending_bytes=max_pending,
+        unknown_tokens=max_unknown_tokens,
     )
     tokens = _read_tokens(token_file)
     if tokens is not None and ctx.options.tenant is not None:
@@ -142,11 +147,12 @@ async def serve(
 
 def _read_tokens(file: Path | None) -> Tokens | None:
     if file is not None:
-        text = read_text_file(file)
-    else:
-        text = os.environ.get(Tokens.VARIABLE, "")
-        if not text.strip():
-            return None
+        read_text_file(file)  # or say why not
+        with usage_errors():
+            return Tokens.from_file(file)
+    text = os.environ.get(Tokens.VARIABLE, "")
+    if not text.strip():
+        return None
     with usage_errors():
         return Tokens.parse(text)
 

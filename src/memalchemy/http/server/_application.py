@@ -25,7 +25,7 @@ from starlette.routing import Route
 from memalchemy.http.inspector._routes import SecurityHeadersMiddleware, inspector_routes
 from memalchemy.http.server import _checkpoints, _health, _openapi, _store
 from memalchemy.http.server._context import ServerContext
-from memalchemy.http.server._limits import InFlight, Limits, RateLimiter
+from memalchemy.http.server._limits import FailureLimiter, InFlight, Limits, RateLimiter
 from memalchemy.http.server._middleware import (
     AccessLogMiddleware,
     EncodedPathMiddleware,
@@ -37,7 +37,7 @@ from memalchemy.http.server._middleware import (
 )
 from memalchemy.http.server._problems import Problem, routing_problem
 from memalchemy.http.server._resource import Handler, Resource
-from memalchemy.http.server._tokens import Tokens
+from memalchemy.http.server._tokens import Grant, Tokens
 
 MAX_BODY = 32 * 1024 * 1024
 TIMEOUT = 30.0
@@ -50,7 +50,7 @@ OPERATIONS = [*_checkpoints.operations, *_store.operations, *_health.operations]
 def app(
     db: Database,
     *,
-    tokens: Tokens | Mapping[str, str] | None = None,
+    tokens: Tokens | Mapping[str, str | Grant] | None = None,
     max_body: int = MAX_BODY,
     rate: float | None = None,
     burst: int | None = None,
@@ -66,8 +66,8 @@ def app(
     It does not close *db*.
 
     Args:
-        tokens: bearer token to tenant; all tenants share the engine of *db*. Without it, everybody
-            who reaches the application is *db*'s own tenant.
+        tokens: bearer token to tenant, or to a `Grant`; all tenants share the engine of *db*.
+            Without it, everybody who reaches the application is *db*'s own tenant.
         max_body: the largest body of a request, in bytes. A larger one is answered with 413.
         rate: requests a second of one tenant, *burst* at once (twice *rate* if not given). More are
             answered with 429. Without it, any number.
@@ -97,11 +97,12 @@ def app(
             in_flight=InFlight(),
         )
     ]
+    backend = TokenBackend(tokens, db.tenant, FailureLimiter(limits.unknown_tokens))
     of_host = [] if hosts is None else [Middleware(HostMiddleware, hosts=hosts)]
     for_tenants = [
         Middleware(OriginMiddleware, origins=origins),
         *of_host,
-        Middleware(AuthenticationMiddleware, backend=TokenBackend(tokens, db.tenant)),
+        Middleware(AuthenticationMiddleware, backend=backend),
         *for_all,
     ]
     document = wire.dumps(

@@ -13,7 +13,7 @@ from memalchemy.http.server._operations import Operations
 operations = Operations("server")
 
 
-@operations.add("GET", "/capabilities", answer=schemas.Capabilities)
+@operations.add("GET", "/capabilities", answer=schemas.Capabilities, any_token=True)
 async def capabilities(context: RequestContext) -> Any:
     """Describe what this server can do."""
     return {

@@ -18,9 +18,10 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memalchemy.http.server._limits import InFlight, Limits, RateLimiter
+from memalchemy.http.server._limits import FailureLimiter, InFlight, Limits, RateLimiter
 from memalchemy.http.server._problems import Problem, problem_of, too_large, unavailable
-from memalchemy.http.server._tokens import Tokens
+from memalchemy.http.server._tokens import Grant, Tokens
+from memalchemy.http.server._tokens import Scope as Access
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -34,13 +35,50 @@ access = logging.getLogger("memalchemy.http.access")
 
 
 class Tenant(SimpleUser):
-    """The authenticated tenant, as Starlette's user of a request."""
+    """The authenticated tenant, as Starlette's user of a request, and what its token is good for.
+
+    Without tokens there is no grant, and everything is allowed.
+    """
+
+    def __init__(self, tenant: str, grant: Grant | None = None) -> None:
+        super().__init__(tenant)
+        self.grant = grant
 
 
 def tenant_of(scope: Scope) -> str | None:
     """Return the tenant of a request, or ``None`` if the request is for a public operation."""
     user = scope.get("user")  # perhaps one of the application that this one is mounted in
     return user.username if isinstance(user, Tenant) else None
+
+
+def check_access(scope: Scope, access: Access) -> None:
+    """Check that the token of a request has the scope that an operation needs.
+
+    Raises:
+        Problem: it has not (403).
+    """
+    grant = _grant_of(scope)
+    if grant is not None and access not in grant.scopes:
+        raise Problem(403, f"this token is not for this operation, which needs {access!r}")
+
+
+def check_namespace(scope: Scope, namespace: tuple[str, ...] | None) -> None:
+    """Check that the token of a request is good for a namespace.
+
+    Args:
+        namespace: the one that the request is about; ``None`` if it is about more than one.
+
+    Raises:
+        Problem: it is not (403).
+    """
+    grant = _grant_of(scope)
+    if grant is not None and not grant.allows(namespace):
+        raise Problem(403, "this token is for some namespaces only, and not for what was asked")
+
+
+def _grant_of(scope: Scope) -> Grant | None:
+    user = scope.get("user")
+    return user.grant if isinstance(user, Tenant) else None
 
 
 class EncodedPathMiddleware:
@@ -192,24 +230,44 @@ class HostMiddleware:
 
 
 class TokenBackend(AuthenticationBackend):
-    """Authenticate by bearer token. Without *tokens*, every request is of *tenant*."""
+    """Authenticate by bearer token. Without *tokens*, every request is of *tenant*.
 
-    def __init__(self, tokens: Tokens | None, tenant: str) -> None:
+    An address that gives too many unknown tokens is refused until some time has passed, except for
+    tokens that it was known by before: they may be those of others behind the same address.
+    """
+
+    def __init__(self, tokens: Tokens | None, tenant: str, failures: FailureLimiter) -> None:
         self._tokens = tokens
         self._tenant = tenant
+        self._failures = failures
 
     async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, Tenant]:
-        tenant: str | None = self._tenant
-        if self._tokens is not None:
-            scheme, _, token = conn.headers.get("authorization", "").partition(" ")
-            tenant = self._tokens.tenant_of(token.strip()) if scheme.lower() == "bearer" else None
-        if tenant is None:
-            raise Problem(
-                401,
-                "give a token that this server knows: Authorization: Bearer TOKEN",
-                headers={"WWW-Authenticate": 'Bearer realm="memalchemy"'},
-            )
-        return AuthCredentials(), Tenant(tenant)
+        if self._tokens is None:
+            return AuthCredentials(), Tenant(self._tenant)
+        scheme, _, token = conn.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise _unauthorised("give a token that this server knows: Authorization: Bearer TOKEN")
+        address = "" if conn.client is None else conn.client.host
+        with self._failures.attempt(address, token) as wait:
+            if wait:
+                raise Problem(
+                    429,
+                    "too many unknown tokens came from this address; Retry-After says when the "
+                    "next may come",
+                    headers={"Retry-After": str(math.ceil(wait))},
+                )
+            grant = self._tokens.grant_of(token.strip())
+            if grant is None:
+                raise _unauthorised(
+                    "give a token that this server knows: Authorization: Bearer TOKEN"
+                )
+        if grant.has_expired():
+            raise _unauthorised("this token has expired")
+        return AuthCredentials(sorted(grant.scopes)), Tenant(grant.tenant, grant)
+
+
+def _unauthorised(detail: str) -> Problem:
+    return Problem(401, detail, headers={"WWW-Authenticate": 'Bearer realm="memalchemy"'})
 
 
 class LimitsMiddleware:

@@ -82,7 +82,7 @@ def _operation(operation: Operation, with_tokens: bool) -> dict[str, Any]:
         },
     }
     if with_tokens and not operation.public:
-        found["security"] = [{"token": []}]
+        found["security"] = [{"token": [] if operation.any_token else [operation.access]}]
     parameters = [_path_parameter(name) for name in re.findall(r"{(\w+)}", operation.path)]
     parameters += [_header(name) for name in _header_names(operation)]
     if operation.query is not None:
@@ -104,7 +104,7 @@ def _problem_statuses(operation: Operation, with_tokens: bool) -> set[int]:
     if not operation.public:
         statuses.add(429)
         if with_tokens:
-            statuses.add(401)
+            statuses |= {401, 403}
     if operation.method != "GET":
         statuses |= {403, 415}
     if operation.conditional:

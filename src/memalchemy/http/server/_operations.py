@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
@@ -23,8 +23,10 @@ from memalchemy.http.server._conditions import Conditions
 from memalchemy.http.server._context import Answer, RequestContext, ServerContext
 from memalchemy.http.server._idempotency import answer_once, check_key, fingerprint
 from memalchemy.http.server._limits import Limits, has_more_values
-from memalchemy.http.server._middleware import tenant_of
+from memalchemy.http.server._middleware import check_access, check_namespace, tenant_of
 from memalchemy.http.server._problems import Problem, too_large
+from memalchemy.http.server._schemas import ListNamespacesQuery
+from memalchemy.http.server._tokens import Scope as Access
 from memalchemy.keys import parse_namespace
 
 Endpoint = Callable[..., Awaitable[Any]]
@@ -32,9 +34,6 @@ Endpoint = Callable[..., Awaitable[Any]]
 
 It returns a tree of JSON, or an `Answer`.
 """
-
-Access = Literal["read", "write", "admin"]
-"""The right that an operation needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,8 @@ class Operation:
     successes that are not ``status``, with the same schema. ``problems`` are the
     error statuses that only some operations have. A ``public`` operation needs no token: it shows
     nothing of any tenant. A ``conditional`` one takes If-Match and If-None-Match, a ``keyed`` one
-    an Idempotency-Key: it passes ``context.connection`` on.
+    an Idempotency-Key: it passes ``context.connection`` on. ``any_token`` is for one that every
+    token is good for, whatever its scopes.
     """
 
     method: str
@@ -62,6 +62,7 @@ class Operation:
     access: Access
     conditional: bool
     keyed: bool
+    any_token: bool
 
     @property
     def name(self) -> str:
@@ -74,12 +75,17 @@ class Operation:
     async def respond(self, request: Request) -> Response:
         """Check *request*, call the endpoint, and encode what it returns."""
         server: ServerContext = request.app.state.server
+        is_guarded = not (self.public or self.any_token)
+        if is_guarded:
+            check_access(request.scope, self.access)
         arguments = _path_arguments(request)
         parameters = _query_parameters(request)
         if self.query is not None:
             arguments["query"] = _validate(self.query, parameters, server.limits)
         elif parameters:
             raise InvalidArgument("this operation takes no parameters")
+        if is_guarded:
+            check_namespace(request.scope, _namespace_of(arguments))
         if self.body is not None:
             arguments["body"] = await _parse_body(self.body, request, server.limits)
         if self.conditional:
@@ -143,6 +149,7 @@ class Operations(list[Operation]):
         access: Access | None = None,
         conditional: bool = False,
         keyed: bool = False,
+        any_token: bool = False,
     ) -> Callable[[Endpoint], Endpoint]:
         """Declare the decorated function as the endpoint of an operation.
 
@@ -169,11 +176,21 @@ class Operations(list[Operation]):
                     right,
                     conditional,
                     keyed,
+                    any_token,
                 )
             )
             return endpoint
 
         return register
+
+
+def _namespace_of(arguments: dict[str, Any]) -> tuple[str, ...] | None:
+    """Return the namespace that a request is about, ``None`` if it is about more than one."""
+    query = arguments.get("query")
+    if isinstance(query, ListNamespacesQuery):
+        return None if query.prefix is None else parse_namespace(query.prefix)
+    found: tuple[str, ...] | None = arguments.get("namespace")
+    return found
 
 
 def _path_arguments(request: Request) -> dict[str, Any]:

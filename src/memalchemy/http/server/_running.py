@@ -14,7 +14,7 @@ from memalchemy.database import Database
 from memalchemy.errors import DriverMissing
 from memalchemy.http.server._application import MAX_BODY, TIMEOUT, app
 from memalchemy.http.server._limits import Limits
-from memalchemy.http.server._tokens import Tokens
+from memalchemy.http.server._tokens import Grant, Tokens
 
 try:
     import uvicorn
@@ -30,7 +30,7 @@ async def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 8080,
-    tokens: Tokens | Mapping[str, str] | None = None,
+    tokens: Tokens | Mapping[str, str | Grant] | None = None,
     insecure: bool = False,
     max_body: int = MAX_BODY,
     rate: float | None = None,

@@ -531,8 +531,8 @@ async def test_a_defect_of_the_server_gets_500_and_quotes_no_value(
     async def broken(*args: Any, **kw: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(Checkpointer, "list_threads", broken)
-    answer = ask("GET", f"{base_url}/v1/threads")
+    monkeypatch.setattr(Checkpointer, "list_with_metadata", broken)
+    answer = ask("GET", f"{base_url}/v1/checkpoints")
 
     assert (answer.status_code, answer.json()["code"]) == (500, "HTTP-500")
     assert "private" not in answer.text + caplog.text

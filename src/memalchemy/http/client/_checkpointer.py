@@ -28,7 +28,7 @@ from memalchemy.contracts import (
     check_limit,
     to_timedelta,
 )
-from memalchemy.errors import Corrupt, DatabaseUnreachable, MemalchemyError, NotFound
+from memalchemy.errors import Corrupt, DatabaseUnreachable, MemalchemyError
 from memalchemy.events import operation
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
@@ -286,31 +286,18 @@ class HTTPCheckpointer(Generic[State]):
         """
         path = _thread_path(thread_id) + "/history"
         left = None if limit is None else check_limit(limit)
-        cursors = [] if before is None else [check_name(before, "before")]
+        where = {} if before is None else {"before": check_name(before, "before")}
         await self._server.require("history")
-        last: CheckpointInfo | None = None
         while left is None or left > 0:
             size = PAGE if left is None else min(left, PAGE)
-            tree = await self._history_page(path, size, cursors)
+            tree = await self._server.read("GET", path, {"limit": size, **where})
             infos = self._server.decode_list(wire.decode_checkpoint_info, tree, "checkpoints")
             for info in infos:
-                if last is None or info.seq < last.seq:
-                    yield info
-            if len(infos) < size:
+                yield info
+            if "next" not in tree:
                 return
-            # If the last one was deleted meanwhile, the next page begins after the one before it.
-            cursors = [info.checkpoint_id for info in reversed(infos)]
-            last = infos[-1]
+            where = {"cursor": tree["next"]}
             left = None if left is None else left - len(infos)
-
-    async def _history_page(self, path: str, size: int, cursors: list[str]) -> Any:
-        for number, cursor in enumerate(cursors, start=1):
-            try:
-                return await self._server.read("GET", path, {"limit": size, "before": cursor})
-            except NotFound:
-                if number == len(cursors):
-                    raise
-        return await self._server.read("GET", path, {"limit": size})
 
     async def diff(self, thread_id: str, a: str, b: str) -> Diff:
         """Compare two checkpoints: what changed from *a* to *b*, by JSON pointer.

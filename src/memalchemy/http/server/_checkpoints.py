@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from memalchemy.codec.values import from_jsonable
-from memalchemy.contracts import UNSET, CheckpointRecord, Unset
+from memalchemy.contracts import UNSET, CheckpointInfo, CheckpointRecord, Unset
 from memalchemy.errors import Conflict, InvalidArgument, NotFound, NotSerialisable, ThreadDeleted
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
@@ -18,12 +20,21 @@ from memalchemy.http.server._conditions import (
     precondition_required,
     tag_of_checkpoint,
 )
-from memalchemy.http.server._context import Answer, RequestContext
+from memalchemy.http.server._context import Answer, RequestContext, page
+from memalchemy.http.server._cursors import decode_cursor, encode_cursor
+from memalchemy.http.server._limits import MAX_RESULTS
 from memalchemy.http.server._operations import Operations
+from memalchemy.log.listing import ThreadListing, ThreadMark
 
 THREAD = "/threads/{thread_id}"
 CHECKPOINTS = "/threads/{thread_id}/checkpoints"
 CHECKPOINT = "/threads/{thread_id}/checkpoints/{checkpoint_id}"
+
+ROOT = "/"
+"""The path of the namespace of checkpoints."""
+
+ANCHORS = 3
+"""Checkpoints that a cursor of a history names, one of which should still be there."""
 
 operations = Operations("checkpoints")
 
@@ -117,7 +128,8 @@ async def list_checkpoints(
     context: RequestContext, thread_id: str, query: schemas.ListCheckpointsQuery
 ) -> Any:
     """List the ids of a thread's checkpoints, newest first."""
-    return {"checkpoints": await context.checkpointer.list_checkpoints(thread_id, query.limit)}
+    answer = await _history(context, thread_id, query.limit, None, query.cursor)
+    return answer | {"checkpoints": [info.checkpoint_id for info in answer["checkpoints"]]}
 
 
 @operations.add("GET", CHECKPOINT, answer=schemas.Checkpoint, problems=(404,), conditional=True)
@@ -149,8 +161,13 @@ async def get_metadata(context: RequestContext, thread_id: str, checkpoint_id: s
 @operations.add("GET", "/threads", query=schemas.ListThreadsQuery, answer=schemas.ThreadIdList)
 async def list_threads(context: RequestContext, query: schemas.ListThreadsQuery) -> Any:
     """List the ids of threads, most recently saved first."""
-    ids = await context.checkpointer.list_threads(query.limit, query.pattern, offset=query.offset)
-    return {"threads": ids}
+    after = None
+    if query.cursor is not None:
+        after = ThreadMark(*decode_cursor("threads", query.cursor, (datetime, str)))
+    listing = ThreadListing(context.db, ROOT, "checkpoints", query.pattern)
+    marks = (await listing.page(query.offset + query.limit + 1, after, None))[query.offset :]
+    answer = page("threads", marks, query.limit, _cursor_of_thread)
+    return answer | {"threads": [mark.thread_id for mark in answer["threads"]]}
 
 
 @operations.add("GET", THREAD, answer=schemas.Checkpoint, problems=(404,), conditional=True)
@@ -180,8 +197,9 @@ async def get_newest_metadata(context: RequestContext, thread_id: str) -> Any:
 )
 async def history(context: RequestContext, thread_id: str, query: schemas.HistoryQuery) -> Any:
     """Describe the checkpoints of a thread, newest first."""
-    infos = context.checkpointer.history(thread_id, limit=query.limit, before=query.before)
-    return {"checkpoints": [wire.encode_info(info.as_dict()) async for info in infos]}
+    answer = await _history(context, thread_id, query.limit, query.before, query.cursor)
+    infos = [wire.encode_info(info.as_dict()) for info in answer["checkpoints"]]
+    return answer | {"checkpoints": infos}
 
 
 @operations.add(
@@ -249,7 +267,26 @@ async def rewrite(context: RequestContext, thread_id: str) -> Any:
 )
 async def list_with_metadata(context: RequestContext, query: schemas.NewestCheckpointsQuery) -> Any:
     """Describe the newest checkpoints over all threads."""
-    return await _infos(await context.checkpointer.list_with_metadata(query.limit))
+    # These are in the order of time over all threads, of which the database has no index: each page
+    # is read from the beginning.
+    before, offset = None, 0
+    if query.cursor is not None:
+        *place, offset = decode_cursor("newest", query.cursor, (datetime, int, str, int))
+        before = tuple(place)
+    size = offset + query.limit + 1
+    while True:
+        found = await context.checkpointer.list_with_metadata(size)
+        behind = [one for one in found if before is None or _place_of(one) < before]
+        if len(behind) > query.limit or len(found) < size or size >= MAX_RESULTS:
+            break
+        size = min(2 * size, MAX_RESULTS)  # others were saved meanwhile
+
+    def cursor(last: CheckpointRecord) -> str:
+        created_at, seq, thread_id = _place_of(last)
+        return encode_cursor("newest", created_at.isoformat(), seq, thread_id, offset + query.limit)
+
+    answer = page("checkpoints", behind, query.limit, cursor)
+    return answer | await _infos(answer["checkpoints"])
 
 
 @operations.add(
@@ -314,6 +351,43 @@ async def vacuum(context: RequestContext, body: schemas.VacuumBody) -> Any:
 async def forget(context: RequestContext, body: schemas.ForgetBody) -> Any:
     """Erase a thread, or every thread and item with some metadata, without a trace."""
     return {"count": await context.checkpointer.forget(**body.model_dump())}
+
+
+def _place_of(info: CheckpointRecord) -> tuple[datetime, int, str]:
+    return info["created_at"], info["seq"], info["thread_id"]
+
+
+def _cursor_of_thread(mark: ThreadMark) -> str:
+    return encode_cursor("threads", mark.updated_at.isoformat(), mark.thread_id)
+
+
+async def _history(
+    context: RequestContext, thread_id: str, limit: int, before: str | None, cursor: str | None
+) -> dict[str, Any]:
+    """Return a page of a history, its checkpoints not encoded yet."""
+    checkpointer = context.checkpointer
+    found: list[CheckpointInfo] = []
+    if cursor is None:
+        found = [
+            info async for info in checkpointer.history(thread_id, limit=limit + 1, before=before)
+        ]
+    else:
+        # If the last of the page before was deleted meanwhile, it goes on behind one before it.
+        ids, seq = decode_cursor("history", cursor, (list, int))
+        for begin in [*ids, None]:
+            most = None if begin is None else limit + 1 + len(ids)
+            history = checkpointer.history(thread_id, limit=most, before=begin)
+            with suppress(NotFound):
+                found = [info async for info in history if info.seq < seq]
+                break
+
+    def after(last: CheckpointInfo) -> str:
+        shown = found[:limit]
+        return encode_cursor(
+            "history", [one.checkpoint_id for one in shown[: -ANCHORS - 1 : -1]], last.seq
+        )
+
+    return page("checkpoints", found, limit, after)
 
 
 async def _state_of(body: schemas.SaveBody, thread_id: str) -> Any:

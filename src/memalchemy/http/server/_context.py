@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -72,3 +72,13 @@ class Answer:
     tree: dict[str, Any] | None
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def page(name: str, found: list[Any], limit: int, cursor: Callable[[Any], str]) -> dict[str, Any]:
+    """Return a page of a list, of which *found* has one more than the *limit*, if there are more.
+
+    Args:
+        cursor: makes the cursor that goes on behind the last of the page.
+    """
+    shown = found[:limit]
+    return {name: shown} | ({"next": cursor(shown[-1])} if shown and len(found) > limit else {})

@@ -255,17 +255,18 @@ def _described(error: ErrorDetails) -> str:
 
 def _encode(tree: dict[str, Any], limit: int) -> bytes:
     """Return the JSON document of an answer. A list is encoded item by item, to stop in time."""
-    ((name, items), *others) = tree.items()
-    if others or not isinstance(items, list):
-        document = wire.dumps(tree)
-        _check_size(len(document), limit)
-        return document
-    pieces, size = [], 0
-    for item in items:
-        pieces.append(wire.dumps(item))
-        size += len(pieces[-1]) + 1
-        _check_size(size, limit)
-    return b'{"%s":[%s]}' % (name.encode(), b",".join(pieces))
+    members, size = [], 0
+    for name, value in tree.items():
+        pieces = []
+        for item in value if isinstance(value, list) else [value]:
+            pieces.append(wire.dumps(item))
+            size += len(pieces[-1]) + 1
+            _check_size(size, limit)
+        joined = b",".join(pieces)
+        members.append(
+            b'"%s":%s' % (name.encode(), b"[%s]" % joined if isinstance(value, list) else joined)
+        )
+    return b"{%s}" % b",".join(members)
 
 
 def _check_size(size: int, limit: int) -> None:

@@ -119,16 +119,22 @@ class Query(BaseModel):
 # --- Queries -------------------------------------------------------------------------------------
 
 
-class ListCheckpointsQuery(Query):
+class ListQuery(Query):
+    cursor: Annotated[
+        Text | None, Field(description="The next of the page before, for the page behind it.")
+    ] = None
+
+
+class ListCheckpointsQuery(ListQuery):
     limit: Limit = 10
 
 
-class HistoryQuery(Query):
+class HistoryQuery(ListQuery):
     limit: PageSize = 100
     before: Annotated[Id | None, Field(description="Only checkpoints older than this one.")] = None
 
 
-class ListThreadsQuery(Query):
+class ListThreadsQuery(ListQuery):
     limit: Limit = 100
     pattern: Annotated[Text, Field(description="A glob over the whole id: *, ?, [a-z].")] = "*"
     offset: Annotated[
@@ -136,7 +142,7 @@ class ListThreadsQuery(Query):
     ] = 0
 
 
-class NewestCheckpointsQuery(Query):
+class NewestCheckpointsQuery(ListQuery):
     limit: Limit = 100
 
 
@@ -145,13 +151,12 @@ class DiffQuery(Query):
     b: Id
 
 
-class ListKeysQuery(Query):
+class ListKeysQuery(ListQuery):
     limit: Limit = 100
     prefix: Id | None = None
-    after: Id | None = None
 
 
-class ListItemsQuery(Query):
+class ListItemsQuery(ListQuery):
     limit: Limit = 100
     below: Annotated[Flag, Field(description="Namespaces below this one, too.")] = False
     order: ItemOrder = "newest"
@@ -161,9 +166,8 @@ class NamespaceQuery(Query):
     below: Annotated[Flag, Field(description="Namespaces below this one, too.")] = False
 
 
-class ListNamespacesQuery(Query):
+class ListNamespacesQuery(ListQuery):
     prefix: Annotated[Namespace | None, Field(description="A namespace, such as users/ada.")] = None
-    after: Namespace | None = None
     limit: Limit = 100
 
 
@@ -293,11 +297,17 @@ class SearchItemsBody(Schema):
 # --- Answers -------------------------------------------------------------------------------------
 
 
+class Page(Schema):
+    next: Annotated[
+        Text, Field(description="The cursor of the next page. Not there if this is the last one.")
+    ] = ""
+
+
 class Saved(Schema):
     checkpoint_id: Id
 
 
-class CheckpointIdList(Schema):
+class CheckpointIdList(Page):
     checkpoints: list[Text]
 
 
@@ -329,7 +339,7 @@ class CheckpointHit(CheckpointInfo):
     snippet: str
 
 
-class CheckpointInfoList(Schema):
+class CheckpointInfoList(Page):
     checkpoints: list[CheckpointInfo]
 
 
@@ -337,7 +347,7 @@ class CheckpointHitList(Schema):
     checkpoints: list[CheckpointHit]
 
 
-class ThreadIdList(Schema):
+class ThreadIdList(Page):
     threads: list[Text]
 
 
@@ -396,15 +406,15 @@ class ItemHitList(Schema):
     hits: list[ItemHit]
 
 
-class ItemList(Schema):
+class ItemList(Page):
     items: list[Item]
 
 
-class KeyList(Schema):
+class KeyList(Page):
     keys: list[Text]
 
 
-class NamespaceList(Schema):
+class NamespaceList(Page):
     namespaces: list[list[str]]
 
 

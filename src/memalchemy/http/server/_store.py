@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from memalchemy.codec.values import from_jsonable
@@ -21,7 +22,8 @@ from memalchemy.http.server._conditions import (
     precondition_required,
     tag_of_item,
 )
-from memalchemy.http.server._context import Answer, RequestContext
+from memalchemy.http.server._context import Answer, RequestContext, page
+from memalchemy.http.server._cursors import decode_cursor, encode_cursor
 from memalchemy.http.server._operations import Operations
 from memalchemy.keys import parse_namespace
 
@@ -154,10 +156,13 @@ async def store_list_keys(
     context: RequestContext, namespace: Namespace, query: schemas.ListKeysQuery
 ) -> Any:
     """List the keys of the namespace, in the order of their code points."""
+    after = None
+    if query.cursor is not None:
+        (after,) = decode_cursor("keys", query.cursor, (str,))
     keys = await context.store.list_keys(
-        namespace, query.limit, prefix=query.prefix, after=query.after
+        namespace, query.limit + 1, prefix=query.prefix, after=after
     )
-    return {"keys": keys}
+    return page("keys", keys, query.limit, lambda last: encode_cursor("keys", last))
 
 
 @operations.add("GET", ITEMS, query=schemas.ListItemsQuery, answer=schemas.ItemList)
@@ -165,10 +170,21 @@ async def store_list(
     context: RequestContext, namespace: Namespace, query: schemas.ListItemsQuery
 ) -> Any:
     """List the items of the namespace."""
-    items = await context.store.list_items(
-        namespace, prefix=query.below, limit=query.limit, order=query.order
+    after = None
+    if query.cursor is not None:
+        time, parts, key = decode_cursor("items", query.cursor, (datetime, list, str))
+        after = StoreItem(tuple(parts), key, None, {}, time, time, 1, None)
+    found = await context.store.list_items(
+        namespace, prefix=query.below, limit=query.limit + 1, after=after, order=query.order
     )
-    return await offload(items, lambda: {"items": [wire.encode_item(item) for item in items]})
+    answer = page("items", found, query.limit, _cursor_of_item)
+    items = answer["items"]
+    trees = await offload(items, lambda: [wire.encode_item(item) for item in items])
+    return answer | {"items": trees}
+
+
+def _cursor_of_item(item: StoreItem) -> str:
+    return encode_cursor("items", item.updated_at.isoformat(), list(item.namespace), item.key)
 
 
 @operations.add(
@@ -214,6 +230,11 @@ async def store_clear(
 async def store_list_namespaces(context: RequestContext, query: schemas.ListNamespacesQuery) -> Any:
     """List the namespaces that hold an item."""
     prefix = None if query.prefix is None else parse_namespace(query.prefix)
-    after = None if query.after is None else parse_namespace(query.after)
-    found = await context.store.list_namespaces(prefix, query.limit, after=after)
-    return {"namespaces": [list(namespace) for namespace in found]}
+    after = None
+    if query.cursor is not None:
+        (after,) = decode_cursor("namespaces", query.cursor, (list,))
+    found = await context.store.list_namespaces(prefix, query.limit + 1, after=after)
+    namespaces = [list(namespace) for namespace in found]
+    return page(
+        "namespaces", namespaces, query.limit, lambda last: encode_cursor("namespaces", last)
+    )

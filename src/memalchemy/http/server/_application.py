@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from memalchemy.http.inspector._routes import SecurityHeadersMiddleware, inspector_routes
-from memalchemy.http.server import _checkpoints, _health, _openapi, _store
+from memalchemy.http.server import _checkpoints, _health, _logs, _openapi, _store
 from memalchemy.http.server._context import ServerContext
 from memalchemy.http.server._limits import FailureLimiter, InFlight, Limits, RateLimiter
 from memalchemy.http.server._middleware import (
@@ -44,7 +44,12 @@ TIMEOUT = 30.0
 INSPECTOR = "/inspector"
 OPENAPI = wire.VERSION_PATH + "/openapi.json"
 
-OPERATIONS = [*_checkpoints.operations, *_store.operations, *_health.operations]
+OPERATIONS = [
+    *_checkpoints.operations,
+    *_logs.operations,
+    *_store.operations,
+    *_health.operations,
+]
 
 
 def app(

@@ -135,6 +135,8 @@ def _path_parameter(name: str) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": MAX_ID_CHARACTERS}
     if name == "namespace":
         schema = schemas.NAMESPACE
+    if name == "position":
+        schema = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 

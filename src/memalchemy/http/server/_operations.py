@@ -6,6 +6,7 @@ Its route, the checks of its requests and its part of the OpenAPI document are m
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -197,6 +198,10 @@ def _path_arguments(request: Request) -> dict[str, Any]:
     arguments = dict(request.path_params)
     if "namespace" in arguments:
         arguments["namespace"] = parse_namespace(arguments["namespace"])
+    if "position" in arguments:
+        if not re.fullmatch("[0-9]{1,18}", arguments["position"]):
+            raise InvalidArgument("a position is a whole number")
+        arguments["position"] = int(arguments["position"])
     return arguments
 
 

@@ -7,7 +7,7 @@ alone is no such word: a proxy answers with 404 too, and so does a wrong address
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -39,6 +39,9 @@ DOCUMENTED = Offer(
 
 UNCERTAIN = replace(DOCUMENTED, is_certain=False)
 """The offer of a server whose answer may be that of a proxy in front of it."""
+
+PAGE = 500
+"""Members of a list that are asked for at once."""
 
 NO_ENDPOINT = "HTTP-404"
 """The code of memalchemy's own server for a path that it does not have."""
@@ -150,6 +153,50 @@ class RemoteServer:
         whole = await self._whole(path)
         reply = await self.transport.write("PUT", whole, body, headers=self.key(), repeats=True)
         return self._tree(reply, writes=True)
+
+    async def change(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
+        *,
+        once: bool = False,
+    ) -> Any:
+        """Send a request that changes something, and return the JSON of its answer.
+
+        ``None`` if the server says that it is not there. Unless it is *once*, it is repeated if its
+        answer is lost.
+        """
+        whole = await self._whole(path)
+        headers = {} if once else self.key()
+        reply = await self.transport.write(
+            method, whole, body, query=query, headers=headers, repeats=bool(headers)
+        )
+        return None if self._is_absent(reply) else self._tree(reply, writes=True)
+
+    async def pages(
+        self, path: str, name: str, query: Mapping[str, Any], limit: int | None
+    ) -> AsyncGenerator[list[Any]]:
+        """Yield the pages of a list, as many as have *limit* members together."""
+        left, where = limit, dict(query)
+        while left is None or left > 0:
+            where["limit"] = PAGE if left is None else min(left, PAGE)
+            tree = await self.read("GET", path, where)
+            found = tree.get(name) if isinstance(tree, dict) else None
+            if not isinstance(found, list):
+                raise malformed(self.url, f"a list of {name}")
+            yield found
+            if "next" not in tree:
+                return
+            where["cursor"] = tree["next"]
+            left = None if left is None else left - len(found)
+
+    async def all_pages(
+        self, path: str, name: str, query: Mapping[str, Any], limit: int | None
+    ) -> list[Any]:
+        """Return the members of the `pages` of a list."""
+        return [one async for some in self.pages(path, name, query, limit) for one in some]
 
     def key(self) -> dict[str, str]:
         """Return the header under which a write may be repeated, if the server knows it."""

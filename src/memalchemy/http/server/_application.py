@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from memalchemy.database import Database
 from memalchemy.errors import DriverMissing
@@ -18,6 +18,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -33,6 +34,7 @@ from memalchemy.http.server._middleware import (
     HostMiddleware,
     LimitsMiddleware,
     OriginMiddleware,
+    RequestIdMiddleware,
     TokenBackend,
 )
 from memalchemy.http.server._problems import Problem, routing_problem
@@ -78,14 +80,16 @@ def app(
             answered with 429. Without it, any number.
         timeout: seconds that a request may take, from its headers to the last byte of its answer.
         hosts: the names that the application answers to (the header ``Host``); without it, to any.
-        origins: the origins (``https://app.example``) whose pages may write from a browser;
-            without it, only pages of this server's own origin may.
+        origins: the origins (``https://app.example``) whose pages may read and write from a browser
+            (CORS); without it, only pages of this server's own origin may.
         limits: what one request, one tenant and all requests together may take.
         inspector: show the inspector at ``/inspector/``, a page that reads all that a tenant has.
         requires_conditions: answer with 428 to a ``PUT`` or ``DELETE`` of an item, and a ``PUT`` of
             a checkpoint, that says nothing of what it replaces.
     """
-    limits = limits or Limits()
+    limits, origins = limits or Limits(), frozenset(origins)
+    if "*" in origins:
+        raise ValueError("origins are named one by one: * would let in the pages of anybody")
     if max_body < 1:
         raise ValueError(f"max_body is at least 1, not {max_body!r}")
     if not timeout > 0:
@@ -129,6 +133,8 @@ def app(
         routes=[*routes, _route(OPENAPI, {"GET": openapi}, [])],
         middleware=[
             *([Middleware(SecurityHeadersMiddleware, prefix=INSPECTOR)] if inspector else []),
+            Middleware(RequestIdMiddleware),
+            *_cors(origins),
             Middleware(EncodedPathMiddleware),
             Middleware(AccessLogMiddleware),
             Middleware(ErrorMiddleware),
@@ -144,6 +150,29 @@ def app(
         requires_conditions=requires_conditions,
     )
     return application
+
+
+def _cors(origins: Collection[str]) -> list[Middleware]:
+    """Return what answers the questions of browsers about pages of other origins."""
+    if not origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=[
+                "Authorization",
+                "Content-Type",
+                "Content-Encoding",
+                "Idempotency-Key",
+                "If-Match",
+                "If-None-Match",
+                "X-Request-Id",
+            ],
+            expose_headers=["ETag", "Retry-After", "X-Request-Id"],
+        )
+    ]
 
 
 def _route(path: str, handlers: Mapping[str, Handler], middleware: Sequence[Middleware]) -> Route:

@@ -35,7 +35,8 @@ class Limits:
             most. A larger one is answered with 422.
         answer_bytes: the size of an answer. A larger one is answered with 422 (``TooLarge``).
         tenant_requests: requests of one tenant at once. More are answered with 429.
-        pending_bytes: bytes of the bodies of all requests at once. More are answered with 503.
+        pending_bytes: bytes of the bodies of all requests and answers at once. More are answered
+            with 503.
         unknown_tokens: unknown tokens that one address may give in a minute. More are answered with
             429.
     """

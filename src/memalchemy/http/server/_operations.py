@@ -20,6 +20,7 @@ from starlette.responses import Response
 from memalchemy.errors import InvalidArgument, TooLarge
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
+from memalchemy.http.server._compression import SMALLEST, accepts_gzip, compress
 from memalchemy.http.server._conditions import Conditions
 from memalchemy.http.server._context import Answer, RequestContext, ServerContext
 from memalchemy.http.server._idempotency import answer_once, check_key, fingerprint
@@ -99,6 +100,11 @@ class Operation:
             return Response(status_code=status, headers=headers)
         tree = answer.tree
         document = await offload(tree, lambda: _encode(tree, server.limits.answer_bytes))
+        if len(document) >= SMALLEST:
+            headers["Vary"] = "Accept-Encoding"
+            if accepts_gzip(request.headers.get("accept-encoding", "")):
+                document = await compress(document)
+                headers["Content-Encoding"] = "gzip"
         return Response(document, status, headers=headers, media_type=wire.JSON)
 
     async def _answer(
@@ -221,10 +227,8 @@ def _query_parameters(request: Request) -> dict[str, str]:
 
 async def _parse_body(schema: type[BaseModel], request: Request, limits: Limits) -> BaseModel:
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind != wire.JSON or request.headers.get("content-encoding", "identity") != "identity":
-        raise Problem(
-            415, "send the body as JSON with Content-Type: application/json, not compressed"
-        )
+    if kind != wire.JSON:
+        raise Problem(415, "send the body as JSON with Content-Type: application/json")
     document = await request.body()
 
     def parse() -> BaseModel:

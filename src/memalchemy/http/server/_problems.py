@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Any
 
@@ -31,6 +32,9 @@ from memalchemy.errors import (
 from memalchemy.http import wire
 
 log = logging.getLogger("memalchemy.http")
+
+request_id: ContextVar[str] = ContextVar("memalchemy_request_id", default="-")
+"""The id of the request that is answered, for logs."""
 
 STATUSES: dict[type[MemalchemyError], int] = {
     Conflict: 409,
@@ -134,7 +138,7 @@ def _of_memalchemy(error: MemalchemyError) -> Problem:
         if isinstance(error, kind):
             members = wire.encode_error(error)
             return Problem(status, str(error), code=kind.code, error=kind.__name__, **members)
-    log.error("%s [%s]: %s", type(error).__name__, error.code, error)
+    log.error("%s [%s]: %s request=%s", type(error).__name__, error.code, error, request_id.get())
     if isinstance(error, Corrupt):
         return Problem(500, _CORRUPT, code=Corrupt.code, error="Corrupt")
     if isinstance(error, StatementFailed):
@@ -147,5 +151,5 @@ def _unexpected(error: Exception) -> Problem:
     # A defect of memalchemy. The words of the error may quote a stored value: they are not logged.
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     where = " < ".join(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames))
-    log.error("%s at %s", type(error).__name__, where)
+    log.error("%s at %s request=%s", type(error).__name__, where, request_id.get())
     return Problem(500, "something went wrong inside the server; its log says where")

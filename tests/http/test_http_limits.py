@@ -124,7 +124,7 @@ def test_a_body_of_millions_of_values_is_refused_without_parsing_it(tmp_path: Pa
     assert server.stdout is not None
     url = server.stdout.readline().strip()
 
-    answer = ask("POST", f"{url}/threads/t/checkpoints", content=body, headers=JSON)
+    answer = ask("POST", f"{url}/v1/threads/t/checkpoints", content=body, headers=JSON)
     said, _ = server.communicate("stop\n", timeout=60)
 
     assert (answer.status_code, answer.json()["code"]) == (413, "MA-TOO-LARGE")
@@ -135,8 +135,8 @@ def test_a_body_of_millions_of_values_is_refused_without_parsing_it(tmp_path: Pa
 def test_a_long_text_is_one_value(db: Database) -> None:
     body = {"state": {"text": ', [{"' * 300_000, "escaped": '\\",' * 300_000}}
     with running(db, limits=Limits(values=10)) as url:
-        saved = ask("POST", f"{url}/threads/t/checkpoints", json=body)
-        loaded = ask("GET", f"{url}/threads/t")
+        saved = ask("POST", f"{url}/v1/threads/t/checkpoints", json=body)
+        loaded = ask("GET", f"{url}/v1/threads/t")
 
     assert saved.status_code == 201
     assert loaded.json()["state"] == body["state"]
@@ -145,8 +145,8 @@ def test_a_long_text_is_one_value(db: Database) -> None:
 @pytest.mark.parametrize("text", ['{"a":' * 100_000, "[" * 500_000, '{"state":' + "[" * 5000])
 def test_a_body_that_is_nested_too_deep_is_refused(db: Database, text: str) -> None:
     with running(db) as url:
-        answer = ask("POST", f"{url}/threads/t/checkpoints", content=text, headers=JSON)
-        assert ask("GET", f"{url}/threads").json() == {"threads": []}
+        answer = ask("POST", f"{url}/v1/threads/t/checkpoints", content=text, headers=JSON)
+        assert ask("GET", f"{url}/v1/threads").json() == {"threads": []}
 
     assert (answer.status_code, answer.json()["code"]) == (400, "HTTP-400")
 
@@ -157,16 +157,16 @@ def test_a_body_that_is_nested_too_deep_is_refused(db: Database, text: str) -> N
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
-        ("GET", "/threads?limit=11", None),
-        ("GET", "/checkpoints?limit=11", None),
-        ("GET", "/threads/t/checkpoints?limit=11", None),
-        ("GET", "/store?limit=11", None),
-        ("GET", "/store/n/items?limit=11", None),
-        ("GET", "/store/n/keys?limit=11", None),
-        ("POST", "/store/n/search", {"query": "a", "limit": 11}),
-        ("POST", "/store/n/search", {"query": "a", "limit": 1, "offset": 11}),
-        ("POST", "/checkpoints/search", {"query": "a", "limit": 11}),
-        ("POST", "/checkpoints/query", {"key": "a", "value": 1, "limit": 11}),
+        ("GET", "/v1/threads?limit=11", None),
+        ("GET", "/v1/checkpoints?limit=11", None),
+        ("GET", "/v1/threads/t/checkpoints?limit=11", None),
+        ("GET", "/v1/store?limit=11", None),
+        ("GET", "/v1/store/n/items?limit=11", None),
+        ("GET", "/v1/store/n/keys?limit=11", None),
+        ("POST", "/v1/store/n/search", {"query": "a", "limit": 11}),
+        ("POST", "/v1/store/n/search", {"query": "a", "limit": 1, "offset": 11}),
+        ("POST", "/v1/checkpoints/search", {"query": "a", "limit": 11}),
+        ("POST", "/v1/checkpoints/query", {"key": "a", "value": 1, "limit": 11}),
     ],
 )
 def test_a_list_longer_than_the_servers_limit_is_refused(
@@ -187,7 +187,7 @@ def _at_ten(body: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_openapi_document_has_the_limit_of_this_server(db: Database) -> None:
     with running(db, limits=Limits(results=77)) as url:
-        text = ask("GET", f"{url}/openapi.json").text
+        text = ask("GET", f"{url}/v1/openapi.json").text
 
     assert '"maximum":77' in text
     assert '"maximum":100000' not in text
@@ -199,9 +199,9 @@ async def test_an_answer_over_the_limit_is_refused_with_advice(db: Database) -> 
         await store.put(("n",), f"k{n}", "x" * 10_000)
     await Checkpointer(db).save({"text": "y" * 60_000}, "large")
     with running(db, limits=Limits(answer_bytes=50_000)) as url:
-        all_ = await asyncio.to_thread(ask, "GET", f"{url}/store/n/items")
-        four = await asyncio.to_thread(ask, "GET", f"{url}/store/n/items?limit=4")
-        state = await asyncio.to_thread(ask, "GET", f"{url}/threads/large")
+        all_ = await asyncio.to_thread(ask, "GET", f"{url}/v1/store/n/items")
+        four = await asyncio.to_thread(ask, "GET", f"{url}/v1/store/n/items?limit=4")
+        state = await asyncio.to_thread(ask, "GET", f"{url}/v1/threads/large")
 
     for refused in (all_, state):
         assert (refused.status_code, refused.json()["code"]) == (422, "MA-TOO-LARGE")
@@ -237,21 +237,21 @@ def test_each_tenant_has_its_own_limit_of_requests_at_once(
         ThreadPoolExecutor(4) as pool,
         running(db, tokens=tokens, limits=Limits(tenant_requests=3), timeout=20) as url,
     ):
-        path = f"{url}/threads/t/checkpoints"
+        path = f"{url}/v1/threads/t/checkpoints"
 
         def save(token: str) -> httpx.Response:
             return ask("POST", path, json={"state": {}}, headers=bearer(token))
 
         # The list below may take the place of a save that has not arrived yet.
         waiting = [pool.submit(until, lambda: save(TOKEN), 201) for _ in range(3)]
-        refused = until(lambda: ask("GET", f"{url}/threads", headers=bearer(TOKEN)), 429)
-        other = ask("GET", f"{url}/threads", headers=bearer(OTHER))
+        refused = until(lambda: ask("GET", f"{url}/v1/threads", headers=bearer(TOKEN)), 429)
+        other = ask("GET", f"{url}/v1/threads", headers=bearer(OTHER))
         health = ask("GET", f"{url}/health/ready")
         assert not any(future.done() for future in waiting)
 
         locked.rollback()
         done = [future.result() for future in waiting]
-        after = ask("GET", f"{url}/threads", headers=bearer(TOKEN))
+        after = ask("GET", f"{url}/v1/threads", headers=bearer(TOKEN))
 
     assert int(refused.headers["retry-after"]) >= 1
     assert refused.json()["code"] == "HTTP-429"
@@ -282,7 +282,7 @@ def test_bodies_of_all_requests_share_a_limit_that_finished_requests_free(db: Da
             yield b'"}}'
 
         def save(body: Any, thread: str) -> httpx.Response:
-            return ask("POST", f"{url}/threads/{thread}/checkpoints", content=body, headers=JSON)
+            return ask("POST", f"{url}/v1/threads/{thread}/checkpoints", content=body, headers=JSON)
 
         small = b'{"state": {"a": "' + b"y" * 50_000 + b'"}}'
         with ThreadPoolExecutor(1) as pool:
@@ -294,7 +294,7 @@ def test_bodies_of_all_requests_share_a_limit_that_finished_requests_free(db: Da
             finish.set()
             assert first.result().status_code == 201
         after = save(small, "second")
-        threads = ask("GET", f"{url}/threads").json()["threads"]
+        threads = ask("GET", f"{url}/v1/threads").json()["threads"]
 
     for refused in (told, chunked):
         assert refused.json()["maybe_applied"] is False
@@ -318,7 +318,7 @@ async def test_the_client_repeats_a_read_that_got_429(
                         return await client.save({"n": 1}, "t")
 
             save = asyncio.create_task(save_when_free())
-            await asyncio.to_thread(until, lambda: ask("GET", f"{url}/threads"), 429)
+            await asyncio.to_thread(until, lambda: ask("GET", f"{url}/v1/threads"), 429)
             refused = asyncio.Event()
             unsubscribe = events.subscribe(
                 lambda event: refused.set() if event.name == "http.retry" else None
@@ -345,7 +345,7 @@ async def test_heavy_answers_do_not_hold_up_other_tenants(db: Database) -> None:
         waits = []
         while not heavy.done():
             started = time.perf_counter()
-            assert ask("GET", f"{url}/threads", headers=bearer(OTHER)).status_code == 200
+            assert ask("GET", f"{url}/v1/threads", headers=bearer(OTHER)).status_code == 200
             waits.append(time.perf_counter() - started)
         longest = heavy.result()
 
@@ -359,7 +359,7 @@ def heavily(url: str) -> float:
     found = []
     for _ in range(3):
         started = time.perf_counter()
-        answer = ask("GET", f"{url}/store/n/items", headers=bearer(TOKEN))
+        answer = ask("GET", f"{url}/v1/store/n/items", headers=bearer(TOKEN))
         assert len(answer.json()["items"]) == 5
         found.append(time.perf_counter() - started)
     return max(found)
@@ -376,12 +376,12 @@ def test_invalid_limits_are_refused(wrong: dict[str, Any]) -> None:
 # --- Pages of other sites ------------------------------------------------------------------------
 
 WRITES = [
-    ("POST", "/threads/t/rewrite"),
-    ("POST", "/threads/t/fork"),
-    ("POST", "/prune"),
-    ("DELETE", "/threads/t"),
-    ("DELETE", "/store/n"),
-    ("PUT", "/store/n/items/k"),
+    ("POST", "/v1/threads/t/rewrite"),
+    ("POST", "/v1/threads/t/fork"),
+    ("POST", "/v1/prune"),
+    ("DELETE", "/v1/threads/t"),
+    ("DELETE", "/v1/store/n"),
+    ("PUT", "/v1/store/n/items/k"),
 ]
 
 
@@ -414,8 +414,8 @@ async def test_a_refused_write_changes_nothing(db: Database) -> None:
     await Checkpointer(db).save({"n": 1}, "t")
     with running(db) as url:
         evil = {"Origin": "https://evil.example"}
-        answer = await asyncio.to_thread(ask, "DELETE", f"{url}/threads/t", headers=evil)
-        there = await asyncio.to_thread(ask, "GET", f"{url}/threads/t", headers=evil)
+        answer = await asyncio.to_thread(ask, "DELETE", f"{url}/v1/threads/t", headers=evil)
+        there = await asyncio.to_thread(ask, "GET", f"{url}/v1/threads/t", headers=evil)
 
     assert answer.status_code == 403
     assert there.json()["state"] == {"n": 1}, "what a page may not read, its browser keeps from it"
@@ -434,7 +434,7 @@ def test_bodies_of_form_types_get_415(db: Database, kind: str) -> None:
 
 def test_own_pages_programs_and_allowed_origins_may_write(db: Database) -> None:
     with running(db, origins=["https://app.example"]) as url:
-        saved = ask("POST", f"{url}/threads/t/checkpoints", json={"state": {}})
+        saved = ask("POST", f"{url}/v1/threads/t/checkpoints", json={"state": {}})
         for headers in (
             {},
             {"Origin": url},
@@ -443,7 +443,7 @@ def test_own_pages_programs_and_allowed_origins_may_write(db: Database) -> None:
             {"Sec-Fetch-Site": "none"},
             {"Origin": "https://app.example", "Sec-Fetch-Site": "cross-site"},
         ):
-            answer = ask("POST", f"{url}/threads/t/rewrite", headers=headers)
+            answer = ask("POST", f"{url}/v1/threads/t/rewrite", headers=headers)
             assert answer.status_code == 200, (headers, answer.text)
 
     assert saved.status_code == 201

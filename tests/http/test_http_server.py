@@ -30,7 +30,7 @@ from typer.testing import CliRunner
 from httpserver import TOKEN, running
 from memalchemy import Checkpointer, Database, DatabaseUnreachable, HTTPCheckpointer, Store
 from memalchemy.cli.app import app as commands
-from memalchemy.http import Tokens, app, serve
+from memalchemy.http import Grant, Limits, Tokens, app, serve
 from memalchemy.http.server._limits import RateLimiter
 from memalchemy.http.server._readiness import Readiness
 from servers import Postgres, free_port
@@ -72,8 +72,9 @@ async def test_tenants_see_nothing_of_each_other(db: Database) -> None:
 
 
 def test_every_operation_on_a_tenant_needs_a_token(db: Database) -> None:
-    with running(db, tokens={TOKEN: db.tenant}) as url:
-        document = ask("GET", f"{url}/openapi.json").json()
+    limits = Limits(unknown_tokens=1000)
+    with running(db, tokens={TOKEN: db.tenant}, limits=limits) as url:
+        document = ask("GET", f"{url}/v1/openapi.json").json()
         for path, methods in document["paths"].items():
             for method, operation in methods.items():
                 place = url + re.sub(r"{\w+}", "x", path)
@@ -94,15 +95,15 @@ async def test_a_server_without_tokens_listens_on_local_addresses_only(tmp_path:
             await serve(db, host=host, port=0)
     with running(db, host="0.0.0.0", insecure=True) as url:
         port = url.rsplit(":", 1)[1]
-        assert ask("GET", f"http://127.0.0.1:{port}/threads").json() == {"threads": []}
+        assert ask("GET", f"http://127.0.0.1:{port}/v1/threads").json() == {"threads": []}
 
 
 def test_a_server_without_tokens_answers_to_local_host_names_only(db: Database) -> None:
     with running(db) as url:
         port = url.rsplit(":", 1)[1]
         for name in ("localhost", "LocalHost", "127.0.0.1", "[::1]"):
-            assert ask("GET", f"{url}/threads", headers={"Host": f"{name}:{port}"}).is_success
-        refused = ask("GET", f"{url}/threads", headers={"Host": f"evil.example:{port}"})
+            assert ask("GET", f"{url}/v1/threads", headers={"Host": f"{name}:{port}"}).is_success
+        refused = ask("GET", f"{url}/v1/threads", headers={"Host": f"evil.example:{port}"})
 
     assert refused.status_code == 421
 
@@ -111,10 +112,10 @@ def test_tokens_are_parsed_from_lines_and_commas() -> None:
     hashed = "sha256:" + "ab" * 32
     tokens = Tokens.parse(f"# ours\n{TOKEN}==acme\n\n {OTHER} = globex # theirs\n{hashed}=hidden")
 
-    assert tokens.tenant_of(f"{TOKEN}=") == "acme"
-    assert tokens.tenant_of(OTHER) == "globex"
-    assert tokens.tenant_of(TOKEN) is None
-    assert tokens.tenant_of(hashed) is None, "a hash is no token"
+    assert tokens.grant_of(f"{TOKEN}=") == Grant("acme")
+    assert tokens.grant_of(OTHER) == Grant("globex")
+    assert tokens.grant_of(TOKEN) is None
+    assert tokens.grant_of(hashed) is None, "a hash is no token"
     assert TOKEN not in repr(tokens)
     assert len(Tokens.parse(f"{TOKEN}=acme,{OTHER}=globex")) == 2
 
@@ -122,7 +123,7 @@ def test_tokens_are_parsed_from_lines_and_commas() -> None:
 def test_a_token_can_be_given_as_its_hash() -> None:
     digest = hashlib.sha256(TOKEN.encode()).hexdigest()
 
-    assert Tokens.parse(f"sha256:{digest}=acme").tenant_of(TOKEN) == "acme"
+    assert Tokens.parse(f"sha256:{digest}=acme").grant_of(TOKEN) == Grant("acme")
 
 
 @pytest.mark.parametrize(
@@ -151,18 +152,21 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(db: Database) -> Non
     with running(db, max_body=10_000) as url:
         body = json.dumps({"state": {"a": "x" * 20_000}})
         kind = {"Content-Type": "application/json"}
-        told = ask("POST", f"{url}/threads/t/checkpoints", content=body, headers=kind)
+        told = ask("POST", f"{url}/v1/threads/t/checkpoints", content=body, headers=kind)
         chunked = ask(
-            "POST", f"{url}/threads/t/checkpoints", content=iter([body.encode()] * 3), headers=kind
+            "POST",
+            f"{url}/v1/threads/t/checkpoints",
+            content=iter([body.encode()] * 3),
+            headers=kind,
         )
         port = int(url.rsplit(":", 1)[1])
         with closing(socket.create_connection(("127.0.0.1", port), timeout=5)) as liar:
             liar.sendall(
-                b"POST /threads/t/checkpoints HTTP/1.1\r\nHost: localhost\r\n"
+                b"POST /v1/threads/t/checkpoints HTTP/1.1\r\nHost: localhost\r\n"
                 b"Content-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n{"
             )
             assert b" 413 " in liar.recv(100)
-        assert ask("GET", f"{url}/threads").json() == {"threads": []}
+        assert ask("GET", f"{url}/v1/threads").json() == {"threads": []}
 
     for answer in (told, chunked):
         assert answer.status_code == 413
@@ -172,8 +176,8 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(db: Database) -> Non
 def test_a_tenant_over_its_rate_gets_429_with_retry_after(db: Database) -> None:
     tokens = {TOKEN: db.tenant, OTHER: f"{db.tenant}-other"}
     with running(db, tokens=tokens, rate=0.01, burst=3) as url:
-        asked = [ask("GET", f"{url}/threads", headers=bearer(TOKEN)) for _ in range(5)]
-        other = ask("GET", f"{url}/threads", headers=bearer(OTHER))
+        asked = [ask("GET", f"{url}/v1/threads", headers=bearer(TOKEN)) for _ in range(5)]
+        other = ask("GET", f"{url}/v1/threads", headers=bearer(OTHER))
         health = ask("GET", f"{url}/health/ready", headers=bearer(TOKEN))
 
     assert [answer.status_code for answer in asked] == [200, 200, 200, 429, 429]
@@ -198,13 +202,13 @@ def test_a_body_that_does_not_come_in_time_gets_408(db: Database) -> None:
         port = int(url.rsplit(":", 1)[1])
         with closing(socket.create_connection(("127.0.0.1", port), timeout=10)) as slow:
             slow.sendall(
-                b"POST /threads/t/checkpoints HTTP/1.1\r\nHost: localhost\r\n"
+                b"POST /v1/threads/t/checkpoints HTTP/1.1\r\nHost: localhost\r\n"
                 b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
             )
             answer = slow.recv(100)
             while more := slow.recv(65536):  # and the connection is closed
                 answer += more
-        assert ask("GET", f"{url}/threads").json() == {"threads": []}
+        assert ask("GET", f"{url}/v1/threads").json() == {"threads": []}
 
     assert b" 408 " in answer
     assert b"nothing was done" in answer
@@ -222,9 +226,9 @@ def test_an_answer_over_the_timeout_gets_504_and_a_write_may_have_happened(
     )
     with closing(lock), running(Database(postgres.url(name)), timeout=0.7) as url:
         lock.execute("LOCK TABLE threads IN ACCESS EXCLUSIVE MODE")
-        written = ask("POST", f"{url}/threads/t/checkpoints", json={"state": {}}, timeout=10)
-        deleted = ask("DELETE", f"{url}/threads/t", timeout=10)
-        read = ask("GET", f"{url}/threads/t", timeout=10)
+        written = ask("POST", f"{url}/v1/threads/t/checkpoints", json={"state": {}}, timeout=10)
+        deleted = ask("DELETE", f"{url}/v1/threads/t", timeout=10)
+        read = ask("GET", f"{url}/v1/threads/t", timeout=10)
         lock.rollback()
 
     assert written.status_code == deleted.status_code == read.status_code == 504
@@ -239,65 +243,71 @@ def test_an_answer_over_the_timeout_gets_504_and_a_write_may_have_happened(
     ("method", "path", "body", "status", "code"),
     [
         ("GET", "/nowhere", None, 404, "HTTP-404"),
-        ("PATCH", "/threads", None, 405, "HTTP-405"),
-        ("GET", "/threads/none", None, 404, "MA-NOT-FOUND"),
-        ("GET", "/threads?limit=-1", None, 422, "MA-ARGUMENT"),
-        ("GET", "/threads?limit=1&limit=2", None, 422, "MA-ARGUMENT"),
-        ("GET", "/threads?limits=1", None, 422, "MA-ARGUMENT"),
-        ("GET", "/threads/%ff", None, 400, "HTTP-400"),
-        ("POST", "/threads/t/checkpoints", b"{", 400, "HTTP-400"),
-        ("POST", "/threads/t/checkpoints", b'{"state": {"a": NaN}}', 400, "HTTP-400"),
-        ("POST", "/threads/t/checkpoints", b"[" * 100_000, 400, "HTTP-400"),
-        ("POST", "/threads/t/checkpoints", b"[]", 422, "MA-ARGUMENT"),
-        ("POST", "/threads/t/checkpoints", b'{"state": []}', 422, "MA-ARGUMENT"),
-        ("POST", "/threads/t/checkpoints", b'{"state": {}, "more": 1}', 422, "MA-ARGUMENT"),
-        ("POST", "/threads/t/checkpoints", b'{"state": {}, "thread_id": "u"}', 422, "MA-ARGUMENT"),
+        ("PATCH", "/v1/threads", None, 405, "HTTP-405"),
+        ("GET", "/v1/threads/none", None, 404, "MA-NOT-FOUND"),
+        ("GET", "/v1/threads?limit=-1", None, 422, "MA-ARGUMENT"),
+        ("GET", "/v1/threads?limit=1&limit=2", None, 422, "MA-ARGUMENT"),
+        ("GET", "/v1/threads?limits=1", None, 422, "MA-ARGUMENT"),
+        ("GET", "/v1/threads/%ff", None, 400, "HTTP-400"),
+        ("POST", "/v1/threads/t/checkpoints", b"{", 400, "HTTP-400"),
+        ("POST", "/v1/threads/t/checkpoints", b'{"state": {"a": NaN}}', 400, "HTTP-400"),
+        ("POST", "/v1/threads/t/checkpoints", b"[" * 100_000, 400, "HTTP-400"),
+        ("POST", "/v1/threads/t/checkpoints", b"[]", 422, "MA-ARGUMENT"),
+        ("POST", "/v1/threads/t/checkpoints", b'{"state": []}', 422, "MA-ARGUMENT"),
+        ("POST", "/v1/threads/t/checkpoints", b'{"state": {}, "more": 1}', 422, "MA-ARGUMENT"),
         (
             "POST",
-            "/threads/t/checkpoints",
+            "/v1/threads/t/checkpoints",
+            b'{"state": {}, "thread_id": "u"}',
+            422,
+            "MA-ARGUMENT",
+        ),
+        (
+            "POST",
+            "/v1/threads/t/checkpoints",
             b'{"state": {"a": {"~d": "secret"}}}',
             422,
             "MA-NOT-SERIALISABLE",
         ),
-        ("POST", "/threads/t/checkpoints", b'{"state": {}, "ttl": 1e-9}', 422, "MA-ARGUMENT"),
+        ("POST", "/v1/threads/t/checkpoints", b'{"state": {}, "ttl": 1e-9}', 422, "MA-ARGUMENT"),
         (
             "POST",
-            "/threads/t/checkpoints",
+            "/v1/threads/t/checkpoints",
             b'{"state": {}, "checkpoint_id": "a", "parent_id": "a"}',
             422,
             "MA-ARGUMENT",
         ),
-        ("POST", "/threads/t/copy", b'{"dest_thread_id": "t"}', 422, "MA-ARGUMENT"),
-        ("POST", "/prune", b"{}", 422, "MA-ARGUMENT"),
-        ("POST", "/prune", b'{"older_than": 1e-9}', 422, "MA-ARGUMENT"),
-        ("POST", "/forget", b"{}", 422, "MA-ARGUMENT"),
-        ("POST", "/forget", b'{"metadata": {}}', 422, "MA-ARGUMENT"),
-        ("POST", "/forget", b'{"thread_id": "t", "metadata": {"a": 1}}', 422, "MA-ARGUMENT"),
+        ("POST", "/v1/threads/t/copy", b'{"dest_thread_id": "t"}', 422, "MA-ARGUMENT"),
+        ("POST", "/v1/prune", b"{}", 422, "MA-ARGUMENT"),
+        ("POST", "/v1/prune", b'{"older_than": 1e-9}', 422, "MA-ARGUMENT"),
+        ("POST", "/v1/forget", b"{}", 422, "MA-ARGUMENT"),
+        ("POST", "/v1/forget", b'{"metadata": {}}', 422, "MA-ARGUMENT"),
+        ("POST", "/v1/forget", b'{"thread_id": "t", "metadata": {"a": 1}}', 422, "MA-ARGUMENT"),
         (
             "POST",
-            "/checkpoints/data",
+            "/v1/checkpoints/data",
             b'{"path": "a", "value": {"~d": "secret"}}',
             422,
             "MA-NOT-SERIALISABLE",
         ),
-        ("GET", f"/threads/{'x' * 256}", None, 422, "MA-TOO-LARGE"),
-        ("POST", "/store/a/search", b'{"query": "a", "mode": "vector"}', 422, "MA-ARGUMENT"),
-        ("PUT", "/store/~/items/k", b'{"value": 1}', 422, "MA-ARGUMENT"),
-        ("PUT", "/store//items/k", b'{"value": 1}', 422, "MA-ARGUMENT"),
-        ("PUT", "/store/%ED%A0%80/items/k", b'{"value": 1}', 422, "MA-ARGUMENT"),
-        ("PUT", f"/store/{'x' * 600}/items/k", b'{"value": 1}', 422, "MA-TOO-LARGE"),
-        ("PUT", "/store/a/items/k", b'{"value": 1, "ttl": 1e-9}', 422, "MA-ARGUMENT"),
-        ("PUT", "/store/a/items/k", b'{"value": 1, "embedding": [0, 0]}', 422, "MA-ARGUMENT"),
-        ("PUT", "/store/a/items/k", b'{"value": 1, "embedding": [1e39]}', 422, "MA-ARGUMENT"),
-        ("GET", "/store?prefix=~", None, 422, "MA-ARGUMENT"),
-        ("POST", "/store/a/search", b'{"filter": {"a": {"$no": 1}}}', 422, "MA-ARGUMENT"),
-        ("POST", "/store/a/search", b'{"filter": {"/~2": 1}}', 422, "MA-ARGUMENT"),
-        ("POST", "/store/a/search", b'{"query": "a", "alpha": 0.5}', 422, "MA-ARGUMENT"),
-        ("POST", "/store/a/search", b'{"query": "a", "mmr": 0.5}', 422, "MA-ARGUMENT"),
-        ("POST", "/store/a/search", b'{"query": "a", "embedding": [1]}', 422, "MA-ARGUMENT"),
+        ("GET", f"/v1/threads/{'x' * 256}", None, 422, "MA-TOO-LARGE"),
+        ("POST", "/v1/store/a/search", b'{"query": "a", "mode": "vector"}', 422, "MA-ARGUMENT"),
+        ("PUT", "/v1/store/~/items/k", b'{"value": 1}', 422, "MA-ARGUMENT"),
+        ("PUT", "/v1/store//items/k", b'{"value": 1}', 422, "MA-ARGUMENT"),
+        ("PUT", "/v1/store/%ED%A0%80/items/k", b'{"value": 1}', 422, "MA-ARGUMENT"),
+        ("PUT", f"/v1/store/{'x' * 600}/items/k", b'{"value": 1}', 422, "MA-TOO-LARGE"),
+        ("PUT", "/v1/store/a/items/k", b'{"value": 1, "ttl": 1e-9}', 422, "MA-ARGUMENT"),
+        ("PUT", "/v1/store/a/items/k", b'{"value": 1, "embedding": [0, 0]}', 422, "MA-ARGUMENT"),
+        ("PUT", "/v1/store/a/items/k", b'{"value": 1, "embedding": [1e39]}', 422, "MA-ARGUMENT"),
+        ("GET", "/v1/store?prefix=~", None, 422, "MA-ARGUMENT"),
+        ("POST", "/v1/store/a/search", b'{"filter": {"a": {"$no": 1}}}', 422, "MA-ARGUMENT"),
+        ("POST", "/v1/store/a/search", b'{"filter": {"/~2": 1}}', 422, "MA-ARGUMENT"),
+        ("POST", "/v1/store/a/search", b'{"query": "a", "alpha": 0.5}', 422, "MA-ARGUMENT"),
+        ("POST", "/v1/store/a/search", b'{"query": "a", "mmr": 0.5}', 422, "MA-ARGUMENT"),
+        ("POST", "/v1/store/a/search", b'{"query": "a", "embedding": [1]}', 422, "MA-ARGUMENT"),
         (
             "POST",
-            "/store/a/search",
+            "/v1/store/a/search",
             b'{"mode": "vector", "embedding": [1], "model": "%s"}' % (b"x" * 200),
             422,
             "MA-ARGUMENT",
@@ -320,14 +330,14 @@ def test_an_invalid_request_gets_a_problem_document_that_quotes_no_value(
 
 def test_a_body_without_the_content_type_of_json_gets_415(base_url: str) -> None:
     for headers in ({"Content-Type": "text/plain"}, {}):
-        answer = ask("POST", f"{base_url}/threads/t/checkpoints", content=b"{}", headers=headers)
+        answer = ask("POST", f"{base_url}/v1/threads/t/checkpoints", content=b"{}", headers=headers)
         assert answer.status_code == 415
         assert "with Content-Type: application/json" in answer.json()["detail"]
 
 
 def test_head_is_get_without_a_body_and_405_lists_the_methods_of_a_path(base_url: str) -> None:
-    head = ask("HEAD", f"{base_url}/threads")
-    wrong = ask("PATCH", f"{base_url}/threads/t/checkpoints", json={})
+    head = ask("HEAD", f"{base_url}/v1/threads")
+    wrong = ask("PATCH", f"{base_url}/v1/threads/t/checkpoints", json={})
 
     assert (head.status_code, head.content) == (200, b"")
     assert wrong.status_code == 405
@@ -336,17 +346,17 @@ def test_head_is_get_without_a_body_and_405_lists_the_methods_of_a_path(base_url
 
 
 def test_a_body_that_is_no_object_is_refused_without_internal_class_names(base_url: str) -> None:
-    answer = ask("PUT", f"{base_url}/store/a/items/k", json=5)
+    answer = ask("PUT", f"{base_url}/v1/store/a/items/k", json=5)
 
     assert answer.status_code == 422
     assert answer.json()["detail"] == "/: is not an object"
 
 
 def test_a_conflict_names_the_current_checkpoint(base_url: str) -> None:
-    place = f"{base_url}/threads/t/checkpoints"
+    place = f"{base_url}/v1/threads/t/checkpoints"
     ask("POST", place, json={"state": {}, "checkpoint_id": "one"})
     conflict = ask("POST", place, json={"state": {}, "expected_parent": None})
-    ask("DELETE", f"{base_url}/threads/t")
+    ask("DELETE", f"{base_url}/v1/threads/t")
     gone = ask("POST", place, json={"state": {}, "parent_id": "one"})
 
     assert (conflict.status_code, conflict.json()["current"]) == (409, "one")
@@ -372,7 +382,7 @@ async def test_any_text_can_be_an_id(base_url: str, identifier: str) -> None:
 async def test_items_of_the_store_are_written_read_and_searched_over_http(
     db: Database, base_url: str
 ) -> None:
-    place = f"{base_url}/store/users%2Fada"
+    place = f"{base_url}/v1/store/users%2Fada"
     item = {"value": {"likes": "tea", "when": {"~d": "2026-01-02"}}, "metadata": {"k": 1}}
     assert ask("PUT", f"{place}/items/a%2Fb", json=item).json() == {"version": 1}
     assert ask("PUT", f"{place}/items/a%2Fb", json=item).json() == {"version": 2}
@@ -393,8 +403,10 @@ async def test_items_of_the_store_are_written_read_and_searched_over_http(
     ]
     hits = ask("POST", f"{place}/search", json={"query": "TEA", "filter": {"k": 1}}).json()["hits"]
     assert [(hit["key"], hit["score"]) for hit in hits] == [("a/b", 1.0)]
-    assert ask("GET", f"{base_url}/store?prefix=users").json() == {"namespaces": [["users", "ada"]]}
-    assert ask("GET", f"{base_url}/store/users/count?below=true").json() == {"count": 2}
+    assert ask("GET", f"{base_url}/v1/store?prefix=users").json() == {
+        "namespaces": [["users", "ada"]]
+    }
+    assert ask("GET", f"{base_url}/v1/store/users/count?below=true").json() == {"count": 2}
     store = Store(db)
     assert (await store.get(("users", "ada"), "a/b"))["when"].isoformat() == "2026-01-02"
     assert ask("DELETE", f"{place}/items/c?expected_version=9").status_code == 409
@@ -409,7 +421,8 @@ async def test_an_unreachable_database_gets_503_without_its_address(
     away = f"postgresql://ada:hush@127.0.0.1:{free_port()}/agents"
     with running(Database(away, connect_timeout=2)) as url:
         answers = [
-            ask("GET", url + path, timeout=20) for path in ("/threads", "/health", "/health/ready")
+            ask("GET", url + path, timeout=20)
+            for path in ("/v1/threads", "/health", "/health/ready")
         ]
         assert ask("GET", f"{url}/health/live").json() == {"status": "live"}
         async with HTTPCheckpointer(url) as client:
@@ -517,15 +530,15 @@ def test_the_access_log_has_a_line_for_each_request_without_ids_or_contents(
     caplog.set_level(logging.INFO, "memalchemy.http.access")
     state = {"state": {"private": "private"}, "metadata": {"private": "private"}}
     with running(db) as url:
-        place = f"{url}/threads/private-id/checkpoints"
+        place = f"{url}/v1/threads/private-id/checkpoints"
         ask("POST", place, json=state)
         ask("GET", f"{place}?limit=private")
         ask("GET", f"{url}/private")
 
     lines = [record.getMessage() for record in caplog.records if "access" in record.name]
     assert [line.split(" ")[:3] for line in lines] == [
-        ["POST", "/threads/{thread_id}/checkpoints", "201"],
-        ["GET", "/threads/{thread_id}/checkpoints", "422"],
+        ["POST", "/v1/threads/{thread_id}/checkpoints", "201"],
+        ["GET", "/v1/threads/{thread_id}/checkpoints", "422"],
         ["GET", "-", "404"],
     ]
     assert "private" not in caplog.text
@@ -543,8 +556,8 @@ async def test_a_defect_of_the_server_gets_500_and_quotes_no_value(
     async def broken(*args: Any, **kw: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(Checkpointer, "list_threads", broken)
-    answer = ask("GET", f"{base_url}/threads")
+    monkeypatch.setattr(Checkpointer, "list_with_metadata", broken)
+    answer = ask("GET", f"{base_url}/v1/checkpoints")
 
     assert (answer.status_code, answer.json()["code"]) == (500, "HTTP-500")
     assert "private" not in answer.text + caplog.text
@@ -558,9 +571,9 @@ async def test_the_application_can_be_mounted_in_another(db: Database) -> None:
     whole = Starlette(routes=[Mount("/memory", app(db))])
     transport = httpx.ASGITransport(whole)
     async with httpx.AsyncClient(transport=transport, base_url="http://x/memory") as http:
-        made = await http.post("/threads/a%2Fb/checkpoints", json={"state": {"n": 1}})
+        made = await http.post("/v1/threads/a%2Fb/checkpoints", json={"state": {"n": 1}})
         assert made.status_code == 201
-        assert (await http.get("/threads/a%2Fb")).json()["state"] == {"n": 1}
+        assert (await http.get("/v1/threads/a%2Fb")).json()["state"] == {"n": 1}
         assert (await http.get("/health/live")).is_success
         assert (await http.get("/nowhere")).json()["code"] == "HTTP-404"
 
@@ -577,9 +590,9 @@ async def test_the_user_of_an_outer_application_is_no_tenant(db: Database) -> No
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(whole), base_url="http://x/memory"
     ) as http:
-        assert (await http.get("/threads")).status_code == 401
+        assert (await http.get("/v1/threads")).status_code == 401
         assert (await http.get("/health/live")).is_success
-        assert (await http.get("/threads", headers=bearer(TOKEN))).json() == {"threads": []}
+        assert (await http.get("/v1/threads", headers=bearer(TOKEN))).json() == {"threads": []}
 
 
 async def test_ids_are_read_from_the_decoded_path_where_a_server_has_no_other(db: Database) -> None:
@@ -591,7 +604,7 @@ async def test_ids_are_read_from_the_decoded_path_where_a_server_has_no_other(db
 
     transport = httpx.ASGITransport(without_raw_path)
     async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
-        saved = await http.post("/threads/%25 ä/checkpoints", json={"state": {"n": 1}})
+        saved = await http.post("/v1/threads/%25 ä/checkpoints", json={"state": {"n": 1}})
         assert saved.status_code == 201
     assert await Checkpointer(db).load("% ä") == {"n": 1}
 

@@ -374,5 +374,5 @@ async def over_http(db: Database) -> None:
     await Store(db).put(("users", "ada"), "k", {"n": 1})
     transport = httpx.ASGITransport(app=app(db))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-        found = await client.get("/store/users%2Fada/items/k")
+        found = await client.get("/v1/store/users%2Fada/items/k")
     assert found.json()["value"] == {"n": 1}

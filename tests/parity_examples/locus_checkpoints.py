@@ -366,7 +366,7 @@ async def over_http(db: Database) -> None:
         await HTTPCheckpointer(url, timeout=1).load("a/b")
     transport = httpx.ASGITransport(app=app(db))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as mounted:
-        assert (await mounted.get("/threads")).json() == {"threads": ["a/b"]}
+        assert (await mounted.get("/v1/threads")).json() == {"threads": ["a/b"]}
 
 
 @rows("HTTPCheckpointer.health_check")

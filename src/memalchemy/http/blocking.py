@@ -1,4 +1,4 @@
-"""The synchronous `HTTPCheckpointer`: the same methods, arguments and guarantees."""
+"""The synchronous HTTP clients: the same methods, arguments and guarantees."""
 
 from __future__ import annotations
 
@@ -6,5 +6,8 @@ from memalchemy.http import client
 from memalchemy.sync.face import Root, face
 
 HTTPCheckpointer = face(client.HTTPCheckpointer, Root)
+HTTPConversation = face(client.HTTPConversation, Root)
+HTTPStore = face(client.HTTPStore, Root)
+HTTPThreadLog = face(client.HTTPThreadLog, Root)
 
-__all__ = ["HTTPCheckpointer"]
+__all__ = ["HTTPCheckpointer", "HTTPConversation", "HTTPStore", "HTTPThreadLog"]

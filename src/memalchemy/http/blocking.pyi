@@ -1,6 +1,7 @@
 """Generated: MEMALCHEMY_REGENERATE=1 pytest tests/test_sync_stub.py."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Generic, Self, overload
 
 from memalchemy.contracts import (
@@ -11,25 +12,37 @@ from memalchemy.contracts import (
     CheckpointRecord,
     CheckpointWithData,
     Diff,
+    Entry,
+    EntryHit,
+    ItemOrder,
+    SearchHit,
+    SearchMode,
     Seconds,
     State,
     StorageStats,
+    StoreItem,
     Unset,
 )
+from memalchemy.http.client._store import Namespace
 from memalchemy.http.client._transport import Transport
+from memalchemy.state import Message
 from memalchemy.sync import LazyIterator
 
 __all__ = [
     "HTTPCheckpointer",
+    "HTTPConversation",
+    "HTTPStore",
+    "HTTPThreadLog",
 ]
 
 class HTTPCheckpointer(Generic[State]):
     """Save an agent's states on a server, and load any of them.
 
     An outage, a timeout, half an answer and an answer that makes no sense are exceptions: ``None``
-    and ``[]`` mean that the server said so. Reads are repeated for as long as *timeout* lasts.
-    Writes are sent once, and `DatabaseUnreachable.maybe_applied` says whether one may have
-    happened. Errors are those of `memalchemy.Checkpointer`.
+    and ``[]`` mean that the server said so. Reads are repeated for as long as *timeout* lasts, and
+    so are writes that ``memalchemy serve`` does once, however often they come: saves, deletions,
+    forks and copies. Other writes are sent once. `DatabaseUnreachable.maybe_applied` says whether
+    one may have happened. Errors are those of `memalchemy.Checkpointer`.
 
     Args:
         base_url: the address of ``memalchemy serve``, or of any server with the documented
@@ -270,3 +283,346 @@ class HTTPCheckpointer(Generic[State]):
 
         With ``None`` only expired ones. Returns how many checkpoints went.
         """
+
+class HTTPConversation:
+    """Messages of a thread in order, on ``memalchemy serve``, as in `memalchemy.Conversation`.
+
+    A policy that selects those which go to the model runs here: ``manager.async_apply`` of what
+    `history` returns. Outages are exceptions, as of `HTTPCheckpointer`, whose arguments these are.
+
+    Args:
+        thread_id: the thread.
+        namespace: keeps several conversations of one thread apart.
+    """
+
+    namespace: tuple[str, ...]
+    thread_id: str
+    def __init__(
+        self,
+        base_url: str,
+        thread_id: str,
+        headers: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+        timeout: float = 30.0,
+        *,
+        token: str | None = None,
+        namespace: Iterable[str] = ("conversation",),
+    ) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+    def add(
+        self,
+        *messages: Any,
+        keys: Sequence[str | None] | str | None = None,
+        occurred_at: datetime | Sequence[datetime] | None = None,
+        expected_version: int | Unset = ...,
+        ttl: Seconds | None = None,
+    ) -> list[int]:
+        """Add messages, all or none, and return their positions.
+
+        A message is a `Message`, a dict in OpenAI's format, or an object with role and content. A
+        list of messages is accepted as well. It is repeated if its answer is lost, and done once.
+
+        Raises:
+            TypeError, ValueError: one of them is not a message; nothing was added.
+            NotSerialisable, TooLarge, Conflict: as `memalchemy.Conversation.add`.
+        """
+
+    @property
+    def base_url(self) -> str:
+        """The server's address, without a password."""
+
+    def clear(self) -> int:
+        """Remove all messages and the summary; return how many messages went."""
+
+    def close(self) -> None:
+        """Let running calls end, finish queued writes, close every connection and the thread.
+
+        A later use opens anew.
+        """
+
+    def connect(self) -> CheckpointerCapabilities:
+        """Ask the server for its capabilities, and return those of its checkpointer.
+
+        Raises:
+            DatabaseUnreachable, AuthenticationFailed: the server did not answer, or refused.
+        """
+
+    def delete(self) -> bool:
+        """Delete the conversation, not the thread's other logs; return whether it was there."""
+
+    def history(self, *, after: int | None = None, limit: int | None = None) -> list[Message]:
+        """Return all messages, oldest first.
+
+        Args:
+            after: only messages beyond this position.
+            limit: only the newest so many; not together with *after*.
+
+        Raises:
+            ValueError: both are given.
+        """
+
+    @property
+    def identity(self) -> Transport:
+        """The holder of the connections, which can be closed when this object is gone."""
+
+class HTTPStore:
+    """Items under namespaces and keys on ``memalchemy serve``, as `memalchemy.Store` has them.
+
+    The server makes no vectors: they are given with an item and with a query. Writes are repeated
+    if their answers are lost, and done once. Outages are exceptions, as of `HTTPCheckpointer`,
+    whose arguments these are.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        headers: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+        timeout: float = 30.0,
+        *,
+        token: str | None = None,
+    ) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+    @property
+    def base_url(self) -> str:
+        """The server's address, without a password."""
+
+    def clear_namespace(self, namespace: Namespace, *, prefix: bool = False) -> int:
+        """Delete all items of the namespace, with *prefix* also those below it; return how many."""
+
+    def close(self) -> None:
+        """Let running calls end, finish queued writes, close every connection and the thread.
+
+        A later use opens anew.
+        """
+
+    def connect(self) -> CheckpointerCapabilities:
+        """Ask the server for its capabilities, and return those of its checkpointer.
+
+        Raises:
+            DatabaseUnreachable, AuthenticationFailed: the server did not answer, or refused.
+        """
+
+    def count(self, namespace: Namespace, *, prefix: bool = False) -> int:
+        """Count the items of the namespace, with *prefix* also those below it."""
+
+    def delete(
+        self,
+        namespace: Namespace,
+        key: str,
+        *,
+        expected_version: int | Unset = ...,
+    ) -> bool:
+        """Delete an item with its vectors; return whether it existed.
+
+        Raises:
+            Conflict: the item is not at *expected_version*.
+        """
+
+    def get(self, namespace: Namespace, key: str, default: Any = None) -> Any:
+        """Return the value of an item, or *default* if it does not exist."""
+
+    def get_item(self, namespace: Namespace, key: str) -> StoreItem | None:
+        """Return an item, or ``None`` if it does not exist."""
+
+    @property
+    def identity(self) -> Transport:
+        """The holder of the connections, which can be closed when this object is gone."""
+
+    def iter_items(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        order: ItemOrder = "newest",
+    ) -> LazyIterator[StoreItem]:
+        """Yield all items of the namespace, with *prefix* also of those below it, page by page."""
+
+    def list_items(
+        self,
+        namespace: Namespace,
+        *,
+        prefix: bool = False,
+        limit: int = 100,
+        order: ItemOrder = "newest",
+    ) -> list[StoreItem]:
+        """Return items of the namespace, with *prefix* also of those below it, at most *limit*."""
+
+    def list_keys(
+        self,
+        namespace: Namespace,
+        limit: int = 100,
+        *,
+        prefix: str | None = None,
+    ) -> list[str]:
+        """Return keys of exactly this namespace, in code point order, at most *limit*."""
+
+    def list_namespaces(
+        self,
+        prefix: Namespace | None = None,
+        limit: int = 100,
+    ) -> list[tuple[str, ...]]:
+        """Return namespaces that hold an item, at most *limit*; those from *prefix* on down."""
+
+    def put(
+        self,
+        namespace: Namespace,
+        key: str,
+        value: Any,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        embedding: Sequence[float] | None = None,
+        ttl: Seconds | None = None,
+        expected_version: int | Unset | None = ...,
+    ) -> int:
+        """Write an item, and return its version: 1, or one more than before.
+
+        Args:
+            embedding: its vector.
+            expected_version: write only if the item is at this version; ``None``: only if it does
+                not exist.
+
+        Raises:
+            Conflict: the item is not as expected.
+            NotSerialisable, TooLarge: value, metadata, key or namespace cannot be stored.
+        """
+
+    def search(
+        self,
+        namespace: Namespace,
+        query: str | None = None,
+        limit: int = 10,
+        *,
+        prefix: bool = False,
+        mode: SearchMode = "text",
+        filter: Mapping[str, Any] | None = None,
+        offset: int = 0,
+        threshold: float | None = None,
+        embedding: Sequence[float] | None = None,
+        model: str | None = None,
+        alpha: float | None = None,
+        mmr: float | None = None,
+    ) -> list[SearchHit]:
+        """Return items of the namespace, the best first, as `memalchemy.Store.search`.
+
+        The modes ``vector`` and ``hybrid`` need the vector of the query as *embedding*.
+        """
+
+class HTTPThreadLog:
+    """Ordered log of a thread's entries on ``memalchemy serve``, as `memalchemy.ThreadLog` is.
+
+    Writes are repeated if their answers are lost, and done once. Outages are exceptions, as of
+    `HTTPCheckpointer`, whose arguments these are.
+
+    Args:
+        namespace: keeps several uses of one thread id apart.
+    """
+
+    namespace: tuple[str, ...]
+    def __init__(
+        self,
+        base_url: str,
+        headers: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+        timeout: float = 30.0,
+        *,
+        token: str | None = None,
+        namespace: Iterable[str] = ("log",),
+    ) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+    def append(
+        self,
+        thread_id: str,
+        entries: Any,
+        *,
+        keys: Sequence[str | None] | str | None = None,
+        new_keys: bool = False,
+        expected_version: int | Unset = ...,
+        occurred_at: datetime | Sequence[datetime] | None = None,
+        ttl: Seconds | None = None,
+    ) -> list[int]:
+        """Append one entry, or a list of them, all or none; return their positions.
+
+        The arguments are those of `memalchemy.ThreadLog.append`.
+
+        Raises:
+            NotSerialisable, TooLarge: one of them cannot be stored; nothing was written.
+            Conflict: the log is not at *expected_version*, or has one of the *new_keys*.
+            ValueError: there is not a key, or a time, for each entry.
+        """
+
+    @property
+    def base_url(self) -> str:
+        """The server's address, without a password."""
+
+    def clear(self, thread_id: str, *, expected_version: int | Unset = ...) -> int:
+        """Remove all entries; return their number. The log itself stays, and its versions go on."""
+
+    def close(self) -> None:
+        """Let running calls end, finish queued writes, close every connection and the thread.
+
+        A later use opens anew.
+        """
+
+    def connect(self) -> CheckpointerCapabilities:
+        """Ask the server for its capabilities, and return those of its checkpointer.
+
+        Raises:
+            DatabaseUnreachable, AuthenticationFailed: the server did not answer, or refused.
+        """
+
+    def count(self, thread_id: str) -> int:
+        """Count the entries of the log."""
+
+    def delete(self, thread_id: str) -> bool:
+        """Delete this log of the thread; return whether it existed. Its other logs stay."""
+
+    def edit(
+        self,
+        thread_id: str,
+        position: int,
+        value: Any,
+        *,
+        expected_version: int | Unset = ...,
+    ) -> bool:
+        """Change the value of the entry at *position*; return whether it existed."""
+
+    @property
+    def identity(self) -> Transport:
+        """The holder of the connections, which can be closed when this object is gone."""
+
+    def iter_entries(self, thread_id: str, *, after: int = 0) -> LazyIterator[Entry]:
+        """Yield the entries beyond position *after*, in order, in pages of 500."""
+
+    def list_threads(self, limit: int = 100, pattern: str = "*") -> list[str]:
+        """Return the ids of threads with an entry, most recently written first."""
+
+    def range(
+        self,
+        thread_id: str,
+        *,
+        after: int | None = None,
+        limit: int | None = None,
+    ) -> list[Entry]:
+        """Return entries in order, those beyond position *after*, at most *limit*."""
+
+    def remove(self, thread_id: str, position: int, *, expected_version: int | Unset = ...) -> bool:
+        """Remove the entry at *position*; return whether it existed."""
+
+    def search(
+        self,
+        query: str,
+        limit: int = 10,
+        *,
+        thread_id: str | None = None,
+    ) -> list[EntryHit]:
+        """Return entries that hold words of *query*, best first; of one thread, or of all."""
+
+    def tail(self, thread_id: str, limit: int = 100) -> list[Entry]:
+        """Return the newest *limit* entries, the oldest of them first."""
+
+    def version(self, thread_id: str) -> int:
+        """Return the log's version, which every write moves; 0 if the log does not exist."""

@@ -15,11 +15,14 @@ import orjson
 
 from memalchemy import errors
 from memalchemy.codec.values import from_jsonable, jsonable, pointer
-from memalchemy.contracts import CheckpointInfo, Diff, StoreItem
+from memalchemy.contracts import CheckpointInfo, Diff, Entry, EntryHit, StoreItem
 from memalchemy.errors import InvalidArgument, MemalchemyError
 
 JSON = "application/json"
 PROBLEM_JSON = "application/problem+json"
+
+VERSION_PATH = "/v1"
+"""The path below which a server of memalchemy has its operations."""
 
 CLASSES: dict[str, type[MemalchemyError]] = {
     kind.code: kind
@@ -155,6 +158,40 @@ def decode_diff(tree: Mapping[str, Any]) -> Diff:
 def encode_item(item: StoreItem) -> dict[str, Any]:
     """Encode an item of a store, its value with tags."""
     return {**item.to_dict(), "value": jsonable(item.value)}
+
+
+def encode_entry(entry: Entry) -> dict[str, Any]:
+    """Encode an entry of a log, or a hit of a search among them, its value with tags."""
+    hit = entry if isinstance(entry, EntryHit) else None
+    return {
+        "position": entry.position,
+        "value": jsonable(entry.value),
+        "key": entry.key,
+        "occurred_at": entry.occurred_at.isoformat(),
+        "stored_at": entry.stored_at.isoformat(),
+    } | ({"thread_id": hit.thread_id, "score": hit.score, "snippet": hit.snippet} if hit else {})
+
+
+def decode_entry(tree: Mapping[str, Any]) -> Entry:
+    """Return the `Entry` or `EntryHit` that `encode_entry` encoded."""
+    fields: dict[str, Any] = {
+        "position": tree["position"],
+        "value": from_jsonable(tree["value"]),
+        "key": tree["key"],
+        "occurred_at": datetime.fromisoformat(tree["occurred_at"]),
+        "stored_at": datetime.fromisoformat(tree["stored_at"]),
+    }
+    if "score" not in tree:
+        return Entry(**fields)
+    return EntryHit(
+        **fields, thread_id=tree["thread_id"], score=tree["score"], snippet=tree["snippet"]
+    )
+
+
+def encode_message(entry: Entry) -> dict[str, Any]:
+    """Encode an entry whose value is the record of a message."""
+    tree = encode_entry(entry)
+    return {"message": tree.pop("value"), **tree}
 
 
 def encode_error(error: MemalchemyError) -> dict[str, Any]:

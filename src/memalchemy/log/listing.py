@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -259,6 +259,13 @@ async def _over_namespaces(
 # --- Threads by a glob ---------------------------------------------------------------------------
 
 
+class ThreadMark(NamedTuple):
+    """Place of a thread in a listing by the time of the last write."""
+
+    updated_at: datetime
+    thread_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class ThreadListing:
     """Listing of the threads that hold something in a namespace.
@@ -279,6 +286,14 @@ class ThreadListing:
         pages = self.pages(connection, min(limit, PAGE))
         return [row.thread_id for row in await take_first(pages, limit)]
 
+    async def page(
+        self, limit: int, after: ThreadMark | None, connection: HostConnection | None
+    ) -> list[ThreadMark]:
+        """Return the first *limit* threads as `first` does, or those behind the mark *after*."""
+        pages = self.pages(connection, min(limit, PAGE), after)
+        found = await take_first(pages, limit)
+        return [ThreadMark(row.updated_at, row.thread_id) for row in found]
+
     async def count(self, connection: HostConnection | None) -> int:
         """Count the threads; one that is written while they are counted may be missed."""
         seen: set[str] = set()
@@ -288,15 +303,29 @@ class ThreadListing:
         return len(seen)
 
     def pages(
-        self, connection: HostConnection | None, size: int = PAGE
+        self, connection: HostConnection | None, size: int = PAGE, begin: ThreadMark | None = None
     ) -> AsyncGenerator[list[Any]]:
-        """Yield rows with a ``thread_id``, most recently written first, page by page."""
+        """Yield rows with a ``thread_id``, most recently written first, page by page.
+
+        With *begin* only those behind it.
+        """
         id_range = range_of_glob(self.pattern)
 
         def page(after: bool) -> Executable:
-            return list_heads(self.db.dialect, of=self.of, after=after, prefix=id_range is not None)
+            return list_heads(
+                self.db.dialect,
+                of=self.of,
+                after=after or begin is not None,
+                prefix=id_range is not None,
+            )
 
         binds = namespace_binds(self.db.tenant, self.path, below=False)
+        if begin is not None:
+            binds |= {
+                "p_active_at": truncate_to_second(begin.updated_at),
+                "p_updated_at": begin.updated_at,
+                "p_thread_id": begin.thread_id,
+            }
         return scan_matching(self.db, page, binds, self.pattern, id_range, connection, size=size)
 
 

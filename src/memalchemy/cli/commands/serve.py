@@ -31,7 +31,8 @@ async def serve(
     token_file: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help=f"A token=tenant per line. [env: {Tokens.VARIABLE}, the lines]"
+            metavar="FILE",
+            help=f"A token=tenant per line, reread if changed. [env: {Tokens.VARIABLE}, the lines]",
         ),
     ] = None,
     insecure: Annotated[
@@ -58,6 +59,9 @@ async def serve(
     max_requests: Annotated[
         int, typer.Option(min=1, metavar="N", help="Requests of a tenant at the same time.")
     ] = 100,
+    max_unknown_tokens: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Unknown tokens of an address in a minute.")
+    ] = 20,
     max_pending: Annotated[
         int,
         typer.Option(min=1, metavar="BYTES", help="Bodies of all requests at the same time."),
@@ -94,14 +98,20 @@ async def serve(
         bool,
         typer.Option("--otel", help="Report spans and metrics to OpenTelemetry's providers."),
     ] = False,
+    require_conditions: Annotated[
+        bool,
+        typer.Option(
+            "--require-conditions", help="Refuse writes that do not say what they replace (428)."
+        ),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not log requests.")] = False,
 ) -> None:
     """Serve the database over HTTP until Ctrl-C or SIGTERM.
 
-    Serves HTTPCheckpointer and any other client; /openapi.json describes the endpoints. Each token
-    gives access to one tenant. Without tokens the server accepts connections of this machine only,
-    as --tenant. Logs each request on stderr with its route, status, time and tenant, without ids or
-    content. Needs the extra `server`.
+    Serves HTTPCheckpointer and any other client; /v1/openapi.json describes the endpoints. Each
+    token gives access to one tenant. Without tokens the server accepts connections of this machine
+    only, as --tenant. Logs each request on stderr with its route, status, time and tenant, without
+    ids or content. Needs the extra `server`.
     """
     from memalchemy.http import Limits, serve
 
@@ -111,6 +121,7 @@ async def serve(
         answer_bytes=max_answer,
         tenant_requests=max_requests,
         pending_bytes=max_pending,
+        unknown_tokens=max_unknown_tokens,
     )
     tokens = _read_tokens(token_file)
     if tokens is not None and ctx.options.tenant is not None:
@@ -148,6 +159,7 @@ async def serve(
                     max_body=max_body,
                     limits=limits,
                     inspector=inspector,
+                    requires_conditions=require_conditions,
                     origins=origin or (),
                     rate=rate or None,
                     timeout=timeout,
@@ -183,11 +195,12 @@ def _telemetry() -> Iterator[None]:
 
 def _read_tokens(file: Path | None) -> Tokens | None:
     if file is not None:
-        text = read_text_file(file)
-    else:
-        text = os.environ.get(Tokens.VARIABLE, "")
-        if not text.strip():
-            return None
+        read_text_file(file)  # or say why not
+        with usage_errors():
+            return Tokens.from_file(file)
+    text = os.environ.get(Tokens.VARIABLE, "")
+    if not text.strip():
+        return None
     with usage_errors():
         return Tokens.parse(text)
 

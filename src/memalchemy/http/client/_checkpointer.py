@@ -28,7 +28,7 @@ from memalchemy.contracts import (
     check_limit,
     to_timedelta,
 )
-from memalchemy.errors import Corrupt, DatabaseUnreachable, MemalchemyError, NotFound
+from memalchemy.errors import Corrupt, DatabaseUnreachable, MemalchemyError
 from memalchemy.events import operation
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
@@ -45,9 +45,10 @@ class HTTPCheckpointer(Generic[State]):
     """Save an agent's states on a server, and load any of them.
 
     An outage, a timeout, half an answer and an answer that makes no sense are exceptions: ``None``
-    and ``[]`` mean that the server said so. Reads are repeated for as long as *timeout* lasts.
-    Writes are sent once, and `DatabaseUnreachable.maybe_applied` says whether one may have
-    happened. Errors are those of `memalchemy.Checkpointer`.
+    and ``[]`` mean that the server said so. Reads are repeated for as long as *timeout* lasts, and
+    so are writes that ``memalchemy serve`` does once, however often they come: saves, deletions,
+    forks and copies. Other writes are sent once. `DatabaseUnreachable.maybe_applied` says whether
+    one may have happened. Errors are those of `memalchemy.Checkpointer`.
 
     Args:
         base_url: the address of ``memalchemy serve``, or of any server with the documented
@@ -174,6 +175,7 @@ class HTTPCheckpointer(Generic[State]):
         path = _thread_path(thread_id) + "/checkpoints"
         name = check_name(checkpoint_id, "checkpoint_id") if checkpoint_id else None
         checkpoint_id = name or new_checkpoint_id()
+        place = _checkpoint_path(thread_id, checkpoint_id)
         mapping, fallback = to_mapping(state, self._state_type)
         if is_heavy([mapping]):  # the caller may change it while a thread encodes it
             mapping = {key: frozen(value) for key, value in mapping.items()}
@@ -197,7 +199,12 @@ class HTTPCheckpointer(Generic[State]):
         if options:  # whoever has a history is a server of memalchemy's
             await self._server.require("history", f"save with {', '.join(options)}")
         with operation("checkpoint.save", thread_id=thread_id, checkpoint_id=checkpoint_id):
-            tree = await self._server.write(path, body | options)
+            if not await self._server.offers("put_checkpoint"):
+                tree = await self._server.write(path, body | options)
+            elif name is None:
+                tree = await self._server.put_new(place, body | options)
+            else:
+                tree = await self._server.put(place, body | options)
         given = tree.get("checkpoint_id", checkpoint_id) if isinstance(tree, dict) else None
         return given if isinstance(given, str) else checkpoint_id
 
@@ -279,31 +286,18 @@ class HTTPCheckpointer(Generic[State]):
         """
         path = _thread_path(thread_id) + "/history"
         left = None if limit is None else check_limit(limit)
-        cursors = [] if before is None else [check_name(before, "before")]
+        where = {} if before is None else {"before": check_name(before, "before")}
         await self._server.require("history")
-        last: CheckpointInfo | None = None
         while left is None or left > 0:
             size = PAGE if left is None else min(left, PAGE)
-            tree = await self._history_page(path, size, cursors)
+            tree = await self._server.read("GET", path, {"limit": size, **where})
             infos = self._server.decode_list(wire.decode_checkpoint_info, tree, "checkpoints")
             for info in infos:
-                if last is None or info.seq < last.seq:
-                    yield info
-            if len(infos) < size:
+                yield info
+            if "next" not in tree:
                 return
-            # If the last one was deleted meanwhile, the next page begins after the one before it.
-            cursors = [info.checkpoint_id for info in reversed(infos)]
-            last = infos[-1]
+            where = {"cursor": tree["next"]}
             left = None if left is None else left - len(infos)
-
-    async def _history_page(self, path: str, size: int, cursors: list[str]) -> Any:
-        for number, cursor in enumerate(cursors, start=1):
-            try:
-                return await self._server.read("GET", path, {"limit": size, "before": cursor})
-            except NotFound:
-                if number == len(cursors):
-                    raise
-        return await self._server.read("GET", path, {"limit": size})
 
     async def diff(self, thread_id: str, a: str, b: str) -> Diff:
         """Compare two checkpoints: what changed from *a* to *b*, by JSON pointer.
@@ -334,7 +328,7 @@ class HTTPCheckpointer(Generic[State]):
         path = _thread_path(thread_id) + "/fork"
         body = {"checkpoint_id": checkpoint_id, "new_thread_id": new_thread_id}
         await self._server.require("fork")
-        tree = await self._server.write(path, body)
+        tree = await self._server.write(path, body, once=False)
         return self._server.decode(lambda found: str(found["thread_id"]), tree, writes=True)
 
     async def copy_thread(self, source_thread_id: str, dest_thread_id: str) -> bool:
@@ -346,7 +340,7 @@ class HTTPCheckpointer(Generic[State]):
         path = _thread_path(source_thread_id) + "/copy"
         body = {"dest_thread_id": check_thread_id(dest_thread_id)}
         await self._server.require("copy_thread")
-        tree = await self._server.write(path, body)
+        tree = await self._server.write(path, body, once=False)
         return self._server.decode(lambda found: bool(found["copied"]), tree, writes=True)
 
     async def list_threads(

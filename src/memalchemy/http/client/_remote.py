@@ -6,12 +6,14 @@ alone is no such word: a proxy answers with 404 too, and so does a wrong address
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from memalchemy.contracts import CheckpointerCapabilities
 from memalchemy.errors import CapabilityMissing, DatabaseUnreachable, NotFound
+from memalchemy.http import wire
 from memalchemy.http.client._transport import Reply, Transport, malformed
 
 T = TypeVar("T")
@@ -25,6 +27,8 @@ class Offer:
     calls: frozenset[str]
     is_certain: bool = True
     """The answer came from the server itself; otherwise the server is asked again."""
+    prefix: str | None = None
+    """The path of a server of memalchemy's behind the address; ``None`` for one of others'."""
 
 
 DOCUMENTED = Offer(
@@ -36,6 +40,9 @@ DOCUMENTED = Offer(
 UNCERTAIN = replace(DOCUMENTED, is_certain=False)
 """The offer of a server whose answer may be that of a proxy in front of it."""
 
+PAGE = 500
+"""Members of a list that are asked for at once."""
+
 NO_ENDPOINT = "HTTP-404"
 """The code of memalchemy's own server for a path that it does not have."""
 
@@ -45,6 +52,8 @@ class RemoteServer:
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
+        is_versioned = transport.display.endswith(wire.VERSION_PATH)
+        self._version_path = "" if is_versioned else wire.VERSION_PATH
         self._offer: Offer | None = None
         self._unknown_path: Any = None
         """The JSON with which a server of somebody else's answers on a path that it lacks."""
@@ -63,12 +72,12 @@ class RemoteServer:
         """Return what the server offers; ask it if that is not known for certain."""
         if self._offer is not None:
             return self._offer
-        reply = await self.transport.read("GET", "/capabilities")
+        reply = await self.transport.read("GET", self._version_path + "/capabilities")
         status = reply.status
         failed = status < 200 or 300 <= status < 400 or status in (401, 408, 429)
         if failed or (status >= 500 and status != 501) or _is_no_endpoint(reply):
             raise self.transport.error_of(reply, writes=False)
-        offer = _offer_of(reply)
+        offer = _offer_of(reply, self._version_path)
         if offer.is_certain:
             self._offer, self._unknown_path = offer, reply.tree if status == 404 else None
         return offer
@@ -90,7 +99,7 @@ class RemoteServer:
         if not offer.is_certain:
             raise DatabaseUnreachable(
                 f"{self.url} does not say whether it offers {what or call}: its answer to "
-                "/capabilities is not JSON; is the address that of a checkpoint server?"
+                "/v1/capabilities is not JSON; is the address that of a checkpoint server?"
             )
         raise CapabilityMissing(
             f"{self.url} does not offer {what or call}; `memalchemy serve` does", capability=call
@@ -98,8 +107,7 @@ class RemoteServer:
 
     async def find(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         """Get the JSON of something; ``None`` if the server says that it is not there."""
-        await self.offer()
-        reply = await self.transport.read("GET", path, query)
+        reply = await self.transport.read("GET", await self._whole(path), query)
         if self._is_absent(reply):
             return None
         tree = self._tree(reply, writes=False)
@@ -115,12 +123,85 @@ class RemoteServer:
         body: Mapping[str, Any] | None = None,
     ) -> Any:
         """Send a request that changes nothing, and return the JSON of its answer."""
-        reply = await self.transport.read(method, path, query, body)
+        reply = await self.transport.read(method, await self._whole(path), query, body)
         return self._tree(reply, writes=False)
 
-    async def write(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Post a request that changes something, and return the JSON of its answer."""
-        return self._tree(await self.transport.write("POST", path, body), writes=True)
+    async def write(
+        self, path: str, body: Mapping[str, Any] | None = None, *, once: bool = True
+    ) -> Any:
+        """Post a request that changes something, and return the JSON of its answer.
+
+        Unless it is *once*, a server of memalchemy's is asked again if its answer is lost.
+        """
+        headers = {} if once else self.key()
+        reply = await self.transport.write(
+            "POST", await self._whole(path), body, headers=headers, repeats=bool(headers)
+        )
+        return self._tree(reply, writes=True)
+
+    async def put_new(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Put something under a name that nobody else has; ``None`` if an attempt before did it."""
+        headers = {"If-None-Match": "*"}
+        whole = await self._whole(path)
+        reply = await self.transport.write("PUT", whole, body, headers=headers, repeats=True)
+        if reply.status == 412 and reply.maybe_applied:
+            return None
+        return self._tree(reply, writes=True)
+
+    async def put(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Put something under a name, whatever is there, and return the JSON of the answer."""
+        whole = await self._whole(path)
+        reply = await self.transport.write("PUT", whole, body, headers=self.key(), repeats=True)
+        return self._tree(reply, writes=True)
+
+    async def change(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
+        *,
+        once: bool = False,
+    ) -> Any:
+        """Send a request that changes something, and return the JSON of its answer.
+
+        ``None`` if the server says that it is not there. Unless it is *once*, it is repeated if its
+        answer is lost.
+        """
+        whole = await self._whole(path)
+        headers = {} if once else self.key()
+        reply = await self.transport.write(
+            method, whole, body, query=query, headers=headers, repeats=bool(headers)
+        )
+        return None if self._is_absent(reply) else self._tree(reply, writes=True)
+
+    async def pages(
+        self, path: str, name: str, query: Mapping[str, Any], limit: int | None
+    ) -> AsyncGenerator[list[Any]]:
+        """Yield the pages of a list, as many as have *limit* members together."""
+        left, where = limit, dict(query)
+        while left is None or left > 0:
+            where["limit"] = PAGE if left is None else min(left, PAGE)
+            tree = await self.read("GET", path, where)
+            found = tree.get(name) if isinstance(tree, dict) else None
+            if not isinstance(found, list):
+                raise malformed(self.url, f"a list of {name}")
+            yield found
+            if "next" not in tree:
+                return
+            where["cursor"] = tree["next"]
+            left = None if left is None else left - len(found)
+
+    async def all_pages(
+        self, path: str, name: str, query: Mapping[str, Any], limit: int | None
+    ) -> list[Any]:
+        """Return the members of the `pages` of a list."""
+        return [one async for some in self.pages(path, name, query, limit) for one in some]
+
+    def key(self) -> dict[str, str]:
+        """Return the header under which a write may be repeated, if the server knows it."""
+        known = self._offer is not None and self._offer.prefix is not None
+        return {"Idempotency-Key": uuid.uuid4().hex} if known else {}
 
     async def write_and_count(self, path: str, body: Mapping[str, Any] | None = None) -> int:
         """Post a request that changes something; return the count in its answer."""
@@ -129,8 +210,8 @@ class RemoteServer:
 
     async def delete(self, path: str) -> bool:
         """Delete something; return ``False`` if the server says that it is not there."""
-        await self.offer()
-        reply = await self.transport.write("DELETE", path)
+        whole, headers = await self._whole(path), self.key()
+        reply = await self.transport.write("DELETE", whole, headers=headers, repeats=bool(headers))
         if self._is_absent(reply):
             return False
         tree = self._tree(reply, writes=True)
@@ -149,6 +230,10 @@ class RemoteServer:
         if not isinstance(found, list):
             raise malformed(self.url, f"a list of {name}")
         return [self.decode(make, one) for one in found]
+
+    async def _whole(self, path: str) -> str:
+        """Return the path of an operation behind the address of the server."""
+        return ((await self.offer()).prefix or "") + path
 
     def _is_absent(self, reply: Reply) -> bool:
         """Return whether the server says that something is not there.
@@ -176,7 +261,7 @@ def _is_no_endpoint(reply: Reply) -> bool:
     return reply.status == 404 and isinstance(tree, dict) and tree.get("code") == NO_ENDPOINT
 
 
-def _offer_of(reply: Reply) -> Offer:
+def _offer_of(reply: Reply, version_path: str) -> Offer:
     tree = reply.tree
     if reply.status in (405, 501):
         return DOCUMENTED
@@ -187,4 +272,5 @@ def _offer_of(reply: Reply) -> Offer:
     able = tree.get("checkpointer")
     names = CheckpointerCapabilities.__dataclass_fields__
     known = {name: able.get(name) is True for name in names} if isinstance(able, dict) else {}
-    return Offer(CheckpointerCapabilities(**known), frozenset(map(str, tree.get("calls") or ())))
+    calls = frozenset(map(str, tree.get("calls") or ()))
+    return Offer(CheckpointerCapabilities(**known), calls, prefix=version_path)

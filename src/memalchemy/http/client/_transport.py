@@ -11,7 +11,7 @@ import random
 import ssl
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     import httpx
 
 ATTEMPTS = 3
-"""The most times that a read is sent. A write is sent once."""
+"""The most times that a request is sent which is safe to repeat."""
 
 _TRANSIENT = frozenset({429, 502, 503, 504})
-"""Statuses after which a read is repeated."""
+"""Statuses after which a request is repeated that is safe to repeat."""
 
 _MAYBE_APPLIED = "; the write may or may not have happened, look before repeating it"
 
@@ -49,6 +49,8 @@ class Reply:
     status: int
     tree: Any
     headers: Mapping[str, str]
+    maybe_applied: bool = False
+    """Whether an earlier attempt at the same write may have been done."""
 
     @property
     def error(self) -> Exception | None:
@@ -105,11 +107,27 @@ class Transport:
         body: Mapping[str, Any] | None = None,
     ) -> Reply:
         """Send a request that changes nothing, up to `ATTEMPTS` times."""
-        return await self._send(method, path, query, body, writes=False)
+        return await self._send(method, path, query, body, {}, writes=False, attempts=ATTEMPTS)
 
-    async def write(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Reply:
-        """Send a request that changes something, once."""
-        return await self._send(method, path, None, body, writes=True)
+    async def write(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        repeats: bool = False,
+    ) -> Reply:
+        """Send a request that changes something, once.
+
+        If it *repeats*, it is sent up to `ATTEMPTS` times: its *headers* make sure that it is done
+        once.
+        """
+        attempts = ATTEMPTS if repeats else 1
+        return await self._send(
+            method, path, query, body, headers or {}, writes=True, attempts=attempts
+        )
 
     async def _send(
         self,
@@ -117,28 +135,34 @@ class Transport:
         path: str,
         query: Mapping[str, Any] | None,
         body: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
         *,
         writes: bool,
+        attempts: int,
     ) -> Reply:
         url = self._base + path + _query_string(query)
         content = None if body is None else await offload(body, lambda: wire.dumps(body))
-        attempts = 1 if writes else ATTEMPTS
+        maybe_applied = False  # by an attempt before the last one
         try:
             async with asyncio.timeout(self._timeout):
                 for attempt in range(1, attempts + 1):
                     is_last = attempt == attempts
                     try:
-                        reply = await self._send_once(method, url, content, writes)
-                    except DatabaseUnreachable:
+                        reply = await self._send_once(method, url, content, headers, writes)
+                    except DatabaseUnreachable as error:
                         if is_last:
+                            error.maybe_applied |= maybe_applied
                             raise
+                        maybe_applied |= error.maybe_applied
                         wait = 0.0
                     else:
+                        reply = replace(reply, maybe_applied=maybe_applied)
                         if reply.status not in _TRANSIENT or is_last:
                             return reply
                         wait = _retry_after(reply)
                         if wait > self._timeout:
                             return reply
+                        maybe_applied |= writes and reply.status >= 500
                     publish(Event("http.retry", details={"attempt": attempt}))
                     await asyncio.sleep(max(wait, random.uniform(0, 0.05 * 4**attempt)))
         except TimeoutError as error:
@@ -150,13 +174,22 @@ class Transport:
             ) from error
         raise AssertionError("unreachable")
 
-    async def _send_once(self, method: str, url: str, content: bytes | None, writes: bool) -> Reply:
+    async def _send_once(
+        self,
+        method: str,
+        url: str,
+        content: bytes | None,
+        headers: Mapping[str, str],
+        writes: bool,
+    ) -> Reply:
         client = self._client()
         import httpx
 
         try:
-            headers = {} if content is None else {"Content-Type": wire.JSON}
-            response = await client.request(method, url, content=content, headers=headers)
+            kind = {} if content is None else {"Content-Type": wire.JSON}
+            response = await client.request(
+                method, url, content=content, headers={**headers, **kind}
+            )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol) as error:
             if refused := _refused_certificate(error):
                 raise DatabaseUnreachable(
@@ -192,6 +225,8 @@ class Transport:
         status = reply.status
         error = reply.error
         if error is not None and (status == 404 or not isinstance(error, NotFound)):
+            if isinstance(error, DatabaseUnreachable):
+                error.maybe_applied |= reply.maybe_applied
             return error
         if status == 401 and not self._has_credentials:
             return AuthenticationFailed(
@@ -211,10 +246,13 @@ class Transport:
             return CapabilityMissing(f"{self.display} cannot do that ({status})")
         if status == 429:
             return DatabaseUnreachable(
-                f"{self.display} is asked too often (429); nothing was done", busy=True
+                f"{self.display} is asked too often (429)"
+                + (_MAYBE_APPLIED if reply.maybe_applied else "; nothing was done"),
+                maybe_applied=reply.maybe_applied,
+                busy=True,
             )
         if status >= 500 or status == 408 or status < 400:
-            maybe_applied = writes and status >= 500
+            maybe_applied = reply.maybe_applied or (writes and status >= 500)
             return DatabaseUnreachable(
                 f"{self.display} answered with status {status}"
                 + (_MAYBE_APPLIED if maybe_applied else ""),

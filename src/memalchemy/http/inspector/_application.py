@@ -18,7 +18,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 
 from memalchemy.http.inspector._routes import SecurityHeadersMiddleware, inspector_routes
-from memalchemy.http.server._limits import InFlight, Limits, RateLimiter
+from memalchemy.http.server._limits import FailureLimiter, InFlight, Limits, RateLimiter
 from memalchemy.http.server._middleware import (
     AccessLogMiddleware,
     ErrorMiddleware,
@@ -43,10 +43,11 @@ def inspector_app(
         tokens: bearer token to tenant.
         hosts: the names that the application answers to (the header ``Host``); without it, to any.
     """
+    backend = TokenBackend(Tokens(tokens), db.tenant, FailureLimiter(Limits().unknown_tokens))
     shell = [] if hosts is None else [Middleware(HostMiddleware, hosts=hosts)]
     for_tenants = [
         *shell,
-        Middleware(AuthenticationMiddleware, backend=TokenBackend(Tokens(tokens), db.tenant)),
+        Middleware(AuthenticationMiddleware, backend=backend),
         Middleware(
             LimitsMiddleware,
             limits=Limits(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from memalchemy.database import Database
 from memalchemy.errors import DriverMissing
@@ -18,14 +18,15 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from memalchemy.http.inspector._routes import SecurityHeadersMiddleware, inspector_routes
-from memalchemy.http.server import _checkpoints, _health, _openapi, _store
+from memalchemy.http.server import _checkpoints, _health, _logs, _openapi, _store
 from memalchemy.http.server._context import ServerContext
-from memalchemy.http.server._limits import InFlight, Limits, RateLimiter
+from memalchemy.http.server._limits import FailureLimiter, InFlight, Limits, RateLimiter
 from memalchemy.http.server._middleware import (
     AccessLogMiddleware,
     EncodedPathMiddleware,
@@ -33,23 +34,30 @@ from memalchemy.http.server._middleware import (
     HostMiddleware,
     LimitsMiddleware,
     OriginMiddleware,
+    RequestIdMiddleware,
     TokenBackend,
 )
 from memalchemy.http.server._problems import Problem, routing_problem
 from memalchemy.http.server._resource import Handler, Resource
-from memalchemy.http.server._tokens import Tokens
+from memalchemy.http.server._tokens import Grant, Tokens
 
 MAX_BODY = 32 * 1024 * 1024
 TIMEOUT = 30.0
 INSPECTOR = "/inspector"
+OPENAPI = wire.VERSION_PATH + "/openapi.json"
 
-OPERATIONS = [*_checkpoints.operations, *_store.operations, *_health.operations]
+OPERATIONS = [
+    *_checkpoints.operations,
+    *_logs.operations,
+    *_store.operations,
+    *_health.operations,
+]
 
 
 def app(
     db: Database,
     *,
-    tokens: Tokens | Mapping[str, str] | None = None,
+    tokens: Tokens | Mapping[str, str | Grant] | None = None,
     max_body: int = MAX_BODY,
     rate: float | None = None,
     burst: int | None = None,
@@ -58,25 +66,30 @@ def app(
     origins: Iterable[str] = (),
     limits: Limits | None = None,
     inspector: bool = False,
+    requires_conditions: bool = False,
 ) -> Starlette:
     """Return an ASGI application that offers *db* over HTTP, by itself or mounted in another.
 
     It does not close *db*.
 
     Args:
-        tokens: bearer token to tenant; all tenants share the engine of *db*. Without it, everybody
-            who reaches the application is *db*'s own tenant.
+        tokens: bearer token to tenant, or to a `Grant`; all tenants share the engine of *db*.
+            Without it, everybody who reaches the application is *db*'s own tenant.
         max_body: the largest body of a request, in bytes. A larger one is answered with 413.
         rate: requests a second of one tenant, *burst* at once (twice *rate* if not given). More are
             answered with 429. Without it, any number.
         timeout: seconds that a request may take, from its headers to the last byte of its answer.
         hosts: the names that the application answers to (the header ``Host``); without it, to any.
-        origins: the origins (``https://app.example``) whose pages may write from a browser;
-            without it, only pages of this server's own origin may.
+        origins: the origins (``https://app.example``) whose pages may read and write from a browser
+            (CORS); without it, only pages of this server's own origin may.
         limits: what one request, one tenant and all requests together may take.
         inspector: show the inspector at ``/inspector/``, a page that reads all that a tenant has.
+        requires_conditions: answer with 428 to a ``PUT`` or ``DELETE`` of an item, and a ``PUT`` of
+            a checkpoint, that says nothing of what it replaces.
     """
-    limits = limits or Limits()
+    limits, origins = limits or Limits(), frozenset(origins)
+    if "*" in origins:
+        raise ValueError("origins are named one by one: * would let in the pages of anybody")
     if max_body < 1:
         raise ValueError(f"max_body is at least 1, not {max_body!r}")
     if not timeout > 0:
@@ -93,11 +106,12 @@ def app(
             in_flight=InFlight(),
         )
     ]
+    backend = TokenBackend(tokens, db.tenant, FailureLimiter(limits.unknown_tokens))
     of_host = [] if hosts is None else [Middleware(HostMiddleware, hosts=hosts)]
     for_tenants = [
         Middleware(OriginMiddleware, origins=origins),
         *of_host,
-        Middleware(AuthenticationMiddleware, backend=TokenBackend(tokens, db.tenant)),
+        Middleware(AuthenticationMiddleware, backend=backend),
         *for_all,
     ]
     document = wire.dumps(
@@ -116,9 +130,11 @@ def app(
     if inspector:
         routes += inspector_routes(db, prefix=INSPECTOR, shell=of_host, for_tenants=for_tenants)
     application = Starlette(
-        routes=[*routes, _route("/openapi.json", {"GET": openapi}, [])],
+        routes=[*routes, _route(OPENAPI, {"GET": openapi}, [])],
         middleware=[
             *([Middleware(SecurityHeadersMiddleware, prefix=INSPECTOR)] if inspector else []),
+            Middleware(RequestIdMiddleware),
+            *_cors(origins),
             Middleware(EncodedPathMiddleware),
             Middleware(AccessLogMiddleware),
             Middleware(ErrorMiddleware),
@@ -131,8 +147,32 @@ def app(
         limits=limits,
         max_body=max_body,
         calls=[operation.name for operation in OPERATIONS],
+        requires_conditions=requires_conditions,
     )
     return application
+
+
+def _cors(origins: Collection[str]) -> list[Middleware]:
+    """Return what answers the questions of browsers about pages of other origins."""
+    if not origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=[
+                "Authorization",
+                "Content-Type",
+                "Content-Encoding",
+                "Idempotency-Key",
+                "If-Match",
+                "If-None-Match",
+                "X-Request-Id",
+            ],
+            expose_headers=["ETag", "Retry-After", "X-Request-Id"],
+        )
+    ]
 
 
 def _route(path: str, handlers: Mapping[str, Handler], middleware: Sequence[Middleware]) -> Route:

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from memalchemy.codec.values import from_jsonable
-from memalchemy.contracts import UNSET, CheckpointRecord
-from memalchemy.errors import InvalidArgument, NotFound, NotSerialisable
+from memalchemy.contracts import UNSET, CheckpointInfo, CheckpointRecord, Unset
+from memalchemy.errors import Conflict, InvalidArgument, NotFound, NotSerialisable, ThreadDeleted
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
 from memalchemy.http.server import _schemas as schemas
-from memalchemy.http.server._context import RequestContext
+from memalchemy.http.server._conditions import (
+    Conditions,
+    precondition_required,
+    tag_of_checkpoint,
+)
+from memalchemy.http.server._context import Answer, RequestContext, page
+from memalchemy.http.server._cursors import decode_cursor, encode_cursor
+from memalchemy.http.server._limits import MAX_RESULTS
 from memalchemy.http.server._operations import Operations
+from memalchemy.log.listing import ThreadListing, ThreadMark
 
 THREAD = "/threads/{thread_id}"
 CHECKPOINTS = "/threads/{thread_id}/checkpoints"
 CHECKPOINT = "/threads/{thread_id}/checkpoints/{checkpoint_id}"
+
+ROOT = "/"
+"""The path of the namespace of checkpoints."""
+
+ANCHORS = 3
+"""Checkpoints that a cursor of a history names, one of which should still be there."""
 
 operations = Operations("checkpoints")
 
@@ -30,26 +48,77 @@ operations = Operations("checkpoints")
     answer=schemas.Saved,
     status=201,
     problems=(404, 409, 410),
+    keyed=True,
 )
 async def save(context: RequestContext, thread_id: str, body: schemas.SaveBody) -> Any:
     """Save a state as the newest checkpoint of the thread."""
-    if body.thread_id is not None and body.thread_id != thread_id:
-        raise InvalidArgument("thread_id of the body is another than that of the path")
-    try:
-        state = await offload(body.state, lambda: wire.decode_state(body.state))
-    except ValueError as error:
-        raise NotSerialisable("/state", str(error)) from error
-    is_expecting = "expected_parent" in body.model_fields_set
+    state = await _state_of(body, thread_id)
     checkpoint_id = await context.checkpointer.save(
         state,
         thread_id,
         body.checkpoint_id,
         body.metadata,
         parent_id=body.parent_id,
-        expected_parent=body.expected_parent if is_expecting else UNSET,
+        expected_parent=_expected_parent(body),
         ttl=body.ttl,
+        connection=context.connection,
     )
     return {"checkpoint_id": checkpoint_id}
+
+
+@operations.add(
+    "PUT",
+    CHECKPOINT,
+    body=schemas.SaveBody,
+    answer=schemas.Saved,
+    status=201,
+    problems=(404, 409, 410),
+    conditional=True,
+    keyed=True,
+)
+async def put_checkpoint(
+    context: RequestContext,
+    thread_id: str,
+    checkpoint_id: str,
+    body: schemas.SaveBody,
+    conditions: Conditions,
+) -> Any:
+    """Save a state under this id, as the newest checkpoint of the thread."""
+    if body.checkpoint_id is not None and body.checkpoint_id != checkpoint_id:
+        raise InvalidArgument("checkpoint_id of the body is another than that of the path")
+    state = await _state_of(body, thread_id)
+    expected = _expected_parent(body)
+    if context.server.requires_conditions and not conditions and expected is UNSET:
+        raise precondition_required()
+
+    async def save(expected_parent: str | Unset | None) -> Any:
+        await context.checkpointer.save(
+            state,
+            thread_id,
+            checkpoint_id,
+            body.metadata,
+            parent_id=body.parent_id,
+            expected_parent=expected_parent,
+            ttl=body.ttl,
+            connection=context.connection,
+        )
+        return {"checkpoint_id": checkpoint_id}
+
+    if not conditions:
+        return await save(expected)
+    # No save comes between the check and this save: it would be the newest, and not *newest*. The
+    # time of the request bounds the number of attempts.
+    checkpointer, connection = context.checkpointer, context.connection
+    while True:
+        newest = await checkpointer.list_checkpoints(thread_id, 1, connection=connection)
+        info = await checkpointer.get_metadata(thread_id, checkpoint_id, connection=connection)
+        conditions.check(None if info is None else tag_of_checkpoint(info))
+        if expected is not UNSET or body.parent_id is not None:
+            return await save(expected)
+        try:
+            return await save(newest[0] if newest else None)
+        except (Conflict, ThreadDeleted):
+            await asyncio.sleep(random.uniform(0, 0.02))
 
 
 @operations.add(
@@ -59,23 +128,25 @@ async def list_checkpoints(
     context: RequestContext, thread_id: str, query: schemas.ListCheckpointsQuery
 ) -> Any:
     """List the ids of a thread's checkpoints, newest first."""
-    return {"checkpoints": await context.checkpointer.list_checkpoints(thread_id, query.limit)}
+    answer = await _history(context, thread_id, query.limit, None, query.cursor)
+    return answer | {"checkpoints": [info.checkpoint_id for info in answer["checkpoints"]]}
 
 
-@operations.add("GET", CHECKPOINT, answer=schemas.Checkpoint, problems=(404,))
-async def load(context: RequestContext, thread_id: str, checkpoint_id: str) -> Any:
+@operations.add("GET", CHECKPOINT, answer=schemas.Checkpoint, problems=(404,), conditional=True)
+async def load(
+    context: RequestContext, thread_id: str, checkpoint_id: str, conditions: Conditions
+) -> Any:
     """Load the state of a checkpoint."""
-    state = await _state(context, thread_id, checkpoint_id)
-    return {"thread_id": thread_id, "state": state, "checkpoint_id": checkpoint_id}
+    return await _checkpoint(context, thread_id, checkpoint_id, conditions)
 
 
-@operations.add("DELETE", CHECKPOINT, answer=schemas.Deleted, problems=(404, 409))
+@operations.add("DELETE", CHECKPOINT, answer=schemas.Deleted, problems=(404, 409), keyed=True)
 async def delete_checkpoint(context: RequestContext, thread_id: str, checkpoint_id: str) -> Any:
     """Delete a checkpoint."""
     return await _delete(context, thread_id, checkpoint_id)
 
 
-@operations.add("DELETE", CHECKPOINTS, answer=schemas.Deleted, problems=(404,))
+@operations.add("DELETE", CHECKPOINTS, answer=schemas.Deleted, problems=(404,), keyed=True)
 async def delete_checkpoints(context: RequestContext, thread_id: str) -> Any:
     """Delete a thread with all its logs."""
     return await _delete(context, thread_id, None)
@@ -90,17 +161,22 @@ async def get_metadata(context: RequestContext, thread_id: str, checkpoint_id: s
 @operations.add("GET", "/threads", query=schemas.ListThreadsQuery, answer=schemas.ThreadIdList)
 async def list_threads(context: RequestContext, query: schemas.ListThreadsQuery) -> Any:
     """List the ids of threads, most recently saved first."""
-    ids = await context.checkpointer.list_threads(query.limit, query.pattern, offset=query.offset)
-    return {"threads": ids}
+    after = None
+    if query.cursor is not None:
+        after = ThreadMark(*decode_cursor("threads", query.cursor, (datetime, str)))
+    listing = ThreadListing(context.db, ROOT, "checkpoints", query.pattern)
+    marks = (await listing.page(query.offset + query.limit + 1, after, None))[query.offset :]
+    answer = page("threads", marks, query.limit, _cursor_of_thread)
+    return answer | {"threads": [mark.thread_id for mark in answer["threads"]]}
 
 
-@operations.add("GET", THREAD, answer=schemas.State, problems=(404,))
-async def load_newest(context: RequestContext, thread_id: str) -> Any:
+@operations.add("GET", THREAD, answer=schemas.Checkpoint, problems=(404,), conditional=True)
+async def load_newest(context: RequestContext, thread_id: str, conditions: Conditions) -> Any:
     """Load the newest state of a thread."""
-    return {"thread_id": thread_id, "state": await _state(context, thread_id, None)}
+    return await _checkpoint(context, thread_id, None, conditions)
 
 
-@operations.add("DELETE", THREAD, answer=schemas.Deleted, problems=(404,))
+@operations.add("DELETE", THREAD, answer=schemas.Deleted, problems=(404,), keyed=True)
 async def delete_thread(context: RequestContext, thread_id: str) -> Any:
     """Delete a thread with all its logs."""
     return await _delete(context, thread_id, None)
@@ -121,8 +197,9 @@ async def get_newest_metadata(context: RequestContext, thread_id: str) -> Any:
 )
 async def history(context: RequestContext, thread_id: str, query: schemas.HistoryQuery) -> Any:
     """Describe the checkpoints of a thread, newest first."""
-    infos = context.checkpointer.history(thread_id, limit=query.limit, before=query.before)
-    return {"checkpoints": [wire.encode_info(info.as_dict()) async for info in infos]}
+    answer = await _history(context, thread_id, query.limit, query.before, query.cursor)
+    infos = [wire.encode_info(info.as_dict()) for info in answer["checkpoints"]]
+    return answer | {"checkpoints": infos}
 
 
 @operations.add(
@@ -141,21 +218,33 @@ async def diff(context: RequestContext, thread_id: str, query: schemas.DiffQuery
     answer=schemas.Forked,
     status=201,
     problems=(404, 409),
+    keyed=True,
 )
 async def fork(context: RequestContext, thread_id: str, body: schemas.ForkBody) -> Any:
     """Copy a thread up to a checkpoint into a new thread."""
     new_thread_id = await context.checkpointer.fork(
-        thread_id, body.checkpoint_id, new_thread_id=body.new_thread_id
+        thread_id,
+        body.checkpoint_id,
+        new_thread_id=body.new_thread_id,
+        connection=context.connection,
     )
     return {"thread_id": new_thread_id}
 
 
 @operations.add(
-    "POST", THREAD + "/copy", body=schemas.CopyBody, answer=schemas.Copied, problems=(409,)
+    "POST",
+    THREAD + "/copy",
+    body=schemas.CopyBody,
+    answer=schemas.Copied,
+    problems=(409,),
+    keyed=True,
 )
 async def copy_thread(context: RequestContext, thread_id: str, body: schemas.CopyBody) -> Any:
     """Copy a thread with all its logs."""
-    return {"copied": await context.checkpointer.copy_thread(thread_id, body.dest_thread_id)}
+    copied = await context.checkpointer.copy_thread(
+        thread_id, body.dest_thread_id, connection=context.connection
+    )
+    return {"copied": copied}
 
 
 @operations.add("GET", THREAD + "/stats", answer=schemas.StorageStats)
@@ -164,7 +253,7 @@ async def get_storage_stats(context: RequestContext, thread_id: str) -> Any:
     return await context.checkpointer.get_storage_stats(thread_id)
 
 
-@operations.add("POST", THREAD + "/rewrite", answer=schemas.Count)
+@operations.add("POST", THREAD + "/rewrite", answer=schemas.Count, access="admin")
 async def rewrite(context: RequestContext, thread_id: str) -> Any:
     """Encode a thread anew, so that nothing of deleted states is left in it."""
     return {"count": await context.checkpointer.rewrite(thread_id)}
@@ -178,7 +267,26 @@ async def rewrite(context: RequestContext, thread_id: str) -> Any:
 )
 async def list_with_metadata(context: RequestContext, query: schemas.NewestCheckpointsQuery) -> Any:
     """Describe the newest checkpoints over all threads."""
-    return await _infos(await context.checkpointer.list_with_metadata(query.limit))
+    # These are in the order of time over all threads, of which the database has no index: each page
+    # is read from the beginning.
+    before, offset = None, 0
+    if query.cursor is not None:
+        *place, offset = decode_cursor("newest", query.cursor, (datetime, int, str, int))
+        before = tuple(place)
+    size = offset + query.limit + 1
+    while True:
+        found = await context.checkpointer.list_with_metadata(size)
+        behind = [one for one in found if before is None or _place_of(one) < before]
+        if len(behind) > query.limit or len(found) < size or size >= MAX_RESULTS:
+            break
+        size = min(2 * size, MAX_RESULTS)  # others were saved meanwhile
+
+    def cursor(last: CheckpointRecord) -> str:
+        created_at, seq, thread_id = _place_of(last)
+        return encode_cursor("newest", created_at.isoformat(), seq, thread_id, offset + query.limit)
+
+    answer = page("checkpoints", behind, query.limit, cursor)
+    return answer | await _infos(answer["checkpoints"])
 
 
 @operations.add(
@@ -186,6 +294,7 @@ async def list_with_metadata(context: RequestContext, query: schemas.NewestCheck
     "/checkpoints/search",
     body=schemas.SearchCheckpointsBody,
     answer=schemas.CheckpointHitList,
+    access="read",
 )
 async def search(context: RequestContext, body: schemas.SearchCheckpointsBody) -> Any:
     """Find checkpoints by the words that they added."""
@@ -197,6 +306,7 @@ async def search(context: RequestContext, body: schemas.SearchCheckpointsBody) -
     "/checkpoints/query",
     body=schemas.QueryByMetadataBody,
     answer=schemas.CheckpointInfoList,
+    access="read",
 )
 async def query_by_metadata(context: RequestContext, body: schemas.QueryByMetadataBody) -> Any:
     """Find checkpoints by their metadata."""
@@ -208,7 +318,11 @@ async def query_by_metadata(context: RequestContext, body: schemas.QueryByMetada
 
 
 @operations.add(
-    "POST", "/checkpoints/data", body=schemas.SearchDataBody, answer=schemas.CheckpointInfoList
+    "POST",
+    "/checkpoints/data",
+    body=schemas.SearchDataBody,
+    answer=schemas.CheckpointInfoList,
+    access="read",
 )
 async def search_data(context: RequestContext, body: schemas.SearchDataBody) -> Any:
     """Find threads by a field of their newest state, among those saved last."""
@@ -221,29 +335,92 @@ async def search_data(context: RequestContext, body: schemas.SearchDataBody) -> 
     )
 
 
-@operations.add("POST", "/prune", body=schemas.PruneBody, answer=schemas.Count)
+@operations.add("POST", "/prune", body=schemas.PruneBody, answer=schemas.Count, access="admin")
 async def prune(context: RequestContext, body: schemas.PruneBody) -> Any:
     """Delete checkpoints that every given rule lets go."""
     return {"count": await context.checkpointer.prune(**body.model_dump())}
 
 
-@operations.add("POST", "/vacuum", body=schemas.VacuumBody, answer=schemas.Count)
+@operations.add("POST", "/vacuum", body=schemas.VacuumBody, answer=schemas.Count, access="admin")
 async def vacuum(context: RequestContext, body: schemas.VacuumBody) -> Any:
     """Remove expired threads, and those that were not saved for a number of days."""
     return {"count": await context.checkpointer.vacuum(**body.model_dump())}
 
 
-@operations.add("POST", "/forget", body=schemas.ForgetBody, answer=schemas.Count)
+@operations.add("POST", "/forget", body=schemas.ForgetBody, answer=schemas.Count, access="admin")
 async def forget(context: RequestContext, body: schemas.ForgetBody) -> Any:
     """Erase a thread, or every thread and item with some metadata, without a trace."""
     return {"count": await context.checkpointer.forget(**body.model_dump())}
 
 
-async def _state(context: RequestContext, thread_id: str, checkpoint_id: str | None) -> Any:
+def _place_of(info: CheckpointRecord) -> tuple[datetime, int, str]:
+    return info["created_at"], info["seq"], info["thread_id"]
+
+
+def _cursor_of_thread(mark: ThreadMark) -> str:
+    return encode_cursor("threads", mark.updated_at.isoformat(), mark.thread_id)
+
+
+async def _history(
+    context: RequestContext, thread_id: str, limit: int, before: str | None, cursor: str | None
+) -> dict[str, Any]:
+    """Return a page of a history, its checkpoints not encoded yet."""
+    checkpointer = context.checkpointer
+    found: list[CheckpointInfo] = []
+    if cursor is None:
+        found = [
+            info async for info in checkpointer.history(thread_id, limit=limit + 1, before=before)
+        ]
+    else:
+        # If the last of the page before was deleted meanwhile, it goes on behind one before it.
+        ids, seq = decode_cursor("history", cursor, (list, int))
+        for begin in [*ids, None]:
+            most = None if begin is None else limit + 1 + len(ids)
+            history = checkpointer.history(thread_id, limit=most, before=begin)
+            with suppress(NotFound):
+                found = [info async for info in history if info.seq < seq]
+                break
+
+    def after(last: CheckpointInfo) -> str:
+        shown = found[:limit]
+        return encode_cursor(
+            "history", [one.checkpoint_id for one in shown[: -ANCHORS - 1 : -1]], last.seq
+        )
+
+    return page("checkpoints", found, limit, after)
+
+
+async def _state_of(body: schemas.SaveBody, thread_id: str) -> Any:
+    if body.thread_id is not None and body.thread_id != thread_id:
+        raise InvalidArgument("thread_id of the body is another than that of the path")
+    try:
+        return await offload(body.state, lambda: wire.decode_state(body.state))
+    except ValueError as error:
+        raise NotSerialisable("/state", str(error)) from error
+
+
+def _expected_parent(body: schemas.SaveBody) -> str | Unset | None:
+    return body.expected_parent if "expected_parent" in body.model_fields_set else UNSET
+
+
+async def _checkpoint(
+    context: RequestContext, thread_id: str, checkpoint_id: str | None, conditions: Conditions
+) -> Answer:
+    info = await context.checkpointer.get_metadata(thread_id, checkpoint_id)
+    if info is None:
+        raise _not_found(thread_id, checkpoint_id)
+    # If it is replaced before it is loaded, the tag is too old, which is on the safe side.
+    tag = tag_of_checkpoint(info)
+    headers = {"ETag": tag}
+    if conditions.is_unchanged(tag):
+        return Answer(None, 304, headers)
+    checkpoint_id = info["checkpoint_id"]
     state = await context.checkpointer.load(thread_id, checkpoint_id)
     if state is None:
         raise _not_found(thread_id, checkpoint_id)
-    return await offload(state, lambda: wire.encode_state(state))
+    tree = await offload(state, lambda: wire.encode_state(state))
+    found = {"thread_id": thread_id, "state": tree, "checkpoint_id": checkpoint_id}
+    return Answer(found, headers=headers)
 
 
 async def _info(context: RequestContext, thread_id: str, checkpoint_id: str | None) -> Any:
@@ -259,7 +436,9 @@ async def _infos(found: Sequence[CheckpointRecord]) -> Any:
 
 
 async def _delete(context: RequestContext, thread_id: str, checkpoint_id: str | None) -> Any:
-    if not await context.checkpointer.delete(thread_id, checkpoint_id):
+    if not await context.checkpointer.delete(
+        thread_id, checkpoint_id, connection=context.connection
+    ):
         raise _not_found(thread_id, checkpoint_id)
     return {"deleted": True}
 

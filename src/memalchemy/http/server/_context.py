@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from memalchemy.checkpoints import Checkpointer
-from memalchemy.database import Database
+from memalchemy.database import Database, HostConnection
 from memalchemy.http.server._limits import Limits
 from memalchemy.http.server._readiness import Readiness
 from memalchemy.store import Store
@@ -16,8 +17,15 @@ class ServerContext:
     """The served database, its readiness, and the limits that requests are held to."""
 
     def __init__(
-        self, db: Database, *, limits: Limits, max_body: int, calls: Sequence[str]
+        self,
+        db: Database,
+        *,
+        limits: Limits,
+        max_body: int,
+        calls: Sequence[str],
+        requires_conditions: bool,
     ) -> None:
+        self.requires_conditions = requires_conditions
         self.limits = limits
         self.max_body = max_body
         self.calls = calls
@@ -31,14 +39,46 @@ class ServerContext:
         context = self._tenants.get(name)
         if context is None:
             db = self._db if name == self._db.tenant else self._db.for_tenant(name)
-            context = self._tenants[name] = RequestContext(self, Checkpointer(db), Store(db))
+            context = self._tenants[name] = RequestContext(
+                self, db, Checkpointer(db), Store(db), Store(db, index_text=False)
+            )
         return context
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """The features of the tenant that a request is of."""
+    """The features of the tenant that a request is of.
+
+    ``requests`` is the store of the answers that are kept for repeated requests. ``connection`` is
+    that of the transaction that a request with an Idempotency-Key is one of.
+    """
 
     server: ServerContext
+    db: Database
     checkpointer: Checkpointer
     store: Store
+    requests: Store
+    connection: HostConnection | None = None
+
+    def on(self, connection: HostConnection) -> RequestContext:
+        """Return the same features as parts of a transaction."""
+        return replace(self, connection=connection)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an operation answers with: a tree of JSON, and what is not as its declaration says."""
+
+    tree: dict[str, Any] | None
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def page(name: str, found: list[Any], limit: int, cursor: Callable[[Any], str]) -> dict[str, Any]:
+    """Return a page of a list, of which *found* has one more than the *limit*, if there are more.
+
+    Args:
+        cursor: makes the cursor that goes on behind the last of the page.
+    """
+    shown = found[:limit]
+    return {name: shown} | ({"next": cursor(shown[-1])} if shown and len(found) > limit else {})

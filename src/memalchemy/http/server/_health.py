@@ -15,7 +15,7 @@ from memalchemy.http.server._problems import not_ready
 operations = Operations("server")
 
 
-@operations.add("GET", "/capabilities", answer=schemas.Capabilities)
+@operations.add("GET", "/capabilities", answer=schemas.Capabilities, any_token=True)
 async def capabilities(context: RequestContext) -> Any:
     """Describe what this server can do."""
     return {

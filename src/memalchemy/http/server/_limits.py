@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import ipaddress
 import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+
+from memalchemy._cache import BoundedCache
+
+ADDRESSES = 10_000
+"""Addresses of which failed attempts are remembered."""
 
 MAX_RESULTS = 100_000
 """The largest limit of a list or search that any server can be set to."""
@@ -27,7 +35,10 @@ class Limits:
             most. A larger one is answered with 422.
         answer_bytes: the size of an answer. A larger one is answered with 422 (``TooLarge``).
         tenant_requests: requests of one tenant at once. More are answered with 429.
-        pending_bytes: bytes of the bodies of all requests at once. More are answered with 503.
+        pending_bytes: bytes of the bodies of all requests and answers at once. More are answered
+            with 503.
+        unknown_tokens: unknown tokens that one address may give in a minute. More are answered with
+            429.
     """
 
     values: int = 1_000_000
@@ -35,6 +46,7 @@ class Limits:
     answer_bytes: int = 64 * 1024 * 1024
     tenant_requests: int = 100
     pending_bytes: int = 256 * 1024 * 1024
+    unknown_tokens: int = 20
 
     def __post_init__(self) -> None:
         for limit in fields(self):
@@ -99,6 +111,51 @@ class RateLimiter:
             bucket.left -= 1
             return 0.0
         return (1 - bucket.left) / self._rate
+
+
+class FailureLimiter:
+    """Limits the unknown tokens of each address to *number* a minute.
+
+    An address is that of a network for IPv6, of which one customer has 2**64 addresses.
+    """
+
+    def __init__(self, number: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._number = number
+        self._clock = clock
+        self._buckets: BoundedCache[str, Bucket] = BoundedCache(ADDRESSES)
+        self._known: BoundedCache[tuple[str, bytes], bool] = BoundedCache(ADDRESSES)
+
+    @contextmanager
+    def attempt(self, address: str, token: str) -> Iterator[float]:
+        """Yield the seconds until the address may give this token, 0 if it may now.
+
+        An exception in the block means that the token is unknown.
+        """
+        address = _network_of(address)
+        known = address, hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        bucket = self._buckets.get_or_put(address, lambda: Bucket(self._number, self._clock()))
+        now, a_second = self._clock(), self._number / 60
+        bucket.left = min(self._number, bucket.left + (now - bucket.filled) * a_second)
+        bucket.filled = now
+        if bucket.left < 1 and not self._known.get(known):
+            yield (1 - bucket.left) / a_second
+            return
+        try:
+            yield 0.0
+        except BaseException:
+            bucket.left -= 1
+            raise
+        self._known.put(known, True)
+
+
+def _network_of(address: str) -> str:
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if parsed.version == 4:
+        return address
+    return str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
 @dataclass

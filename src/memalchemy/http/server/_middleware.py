@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 import time
+import uuid
 from collections.abc import Iterable
 from urllib.parse import quote
 
@@ -18,29 +20,82 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memalchemy.http.server._limits import InFlight, Limits, RateLimiter
-from memalchemy.http.server._problems import Problem, problem_of, too_large, unavailable
-from memalchemy.http.server._tokens import Tokens
+from memalchemy.http.server._compression import Inflater
+from memalchemy.http.server._limits import FailureLimiter, InFlight, Limits, RateLimiter
+from memalchemy.http.server._problems import (
+    Problem,
+    problem_of,
+    request_id,
+    too_large,
+    unavailable,
+)
+from memalchemy.http.server._tokens import Grant, Tokens
+from memalchemy.http.server._tokens import Scope as Access
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 FORM_TYPES = frozenset({"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"})
 """Content types that a browser sends for a page of any site without asking the server (CORS)."""
 
+PIECE = 256 * 1024
+"""Bytes of an answer that are given to the server at once."""
+
+SMALL_ANSWER = 64 * 1024
+"""Bytes of an answer that is sent however much is in flight."""
+
 RETRY_SECONDS = 1
 """Retry-After of a refusal whose end the server cannot foresee."""
+
+_REQUEST_ID = re.compile("[A-Za-z0-9._:/+=-]{1,128}")
 
 access = logging.getLogger("memalchemy.http.access")
 
 
 class Tenant(SimpleUser):
-    """The authenticated tenant, as Starlette's user of a request."""
+    """The authenticated tenant, as Starlette's user of a request, and what its token is good for.
+
+    Without tokens there is no grant, and everything is allowed.
+    """
+
+    def __init__(self, tenant: str, grant: Grant | None = None) -> None:
+        super().__init__(tenant)
+        self.grant = grant
 
 
 def tenant_of(scope: Scope) -> str | None:
     """Return the tenant of a request, or ``None`` if the request is for a public operation."""
     user = scope.get("user")  # perhaps one of the application that this one is mounted in
     return user.username if isinstance(user, Tenant) else None
+
+
+def check_access(scope: Scope, access: Access) -> None:
+    """Check that the token of a request has the scope that an operation needs.
+
+    Raises:
+        Problem: it has not (403).
+    """
+    grant = _grant_of(scope)
+    if grant is not None and access not in grant.scopes:
+        raise Problem(403, f"this token is not for this operation, which needs {access!r}")
+
+
+def check_namespace(scope: Scope, namespace: tuple[str, ...] | None) -> None:
+    """Check that the token of a request is good for a namespace.
+
+    Args:
+        namespace: the one that the request is about; ``None`` if it is about more than one.
+
+    Raises:
+        Problem: it is not (403).
+    """
+    grant = _grant_of(scope)
+    if grant is not None and not grant.allows(namespace):
+        raise Problem(403, "this token is for some namespaces only, and not for what was asked")
+
+
+def _grant_of(scope: Scope) -> Grant | None:
+    user = scope.get("user")
+    return user.grant if isinstance(user, Tenant) else None
 
 
 class EncodedPathMiddleware:
@@ -60,8 +115,41 @@ class EncodedPathMiddleware:
         await self._app(scope, receive, send)
 
 
+def _inflater_of(scope: Scope) -> Inflater | None:
+    encoding = Headers(scope=scope).get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip"):
+        raise Problem(415, "send the body as it is, or with Content-Encoding: gzip")
+    return Inflater() if encoding == "gzip" else None
+
+
+class RequestIdMiddleware:
+    """Give each request an id: that of its ``X-Request-Id``, or a new one. Answers have it, too."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get("x-request-id", "")
+        name = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        header = (b"x-request-id", name.encode())
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], header]}
+            await send(message)
+
+        token = request_id.set(name)
+        try:
+            await self._app(scope, receive, send_with_id)
+        finally:
+            request_id.reset(token)
+
+
 class AccessLogMiddleware:
-    """Log one line for each request: method, route, status, time and tenant.
+    """Log one line for each request: method, route, status, time, tenant and id.
 
     The line has the route and not the path, because an id may be a person's name.
     """
@@ -86,12 +174,13 @@ class AccessLogMiddleware:
             await self._app(scope, receive, watched_send)
         finally:
             access.info(
-                "%s %s %s %.0fms tenant=%s",
+                "%s %s %s %.0fms tenant=%s request=%s",
                 scope["method"],
                 getattr(scope.get("endpoint"), "path", "-"),
                 status,
                 (time.perf_counter() - started) * 1000,
                 tenant_of(scope),
+                request_id.get(),
             )
 
 
@@ -192,24 +281,44 @@ class HostMiddleware:
 
 
 class TokenBackend(AuthenticationBackend):
-    """Authenticate by bearer token. Without *tokens*, every request is of *tenant*."""
+    """Authenticate by bearer token. Without *tokens*, every request is of *tenant*.
 
-    def __init__(self, tokens: Tokens | None, tenant: str) -> None:
+    An address that gives too many unknown tokens is refused until some time has passed, except for
+    tokens that it was known by before: they may be those of others behind the same address.
+    """
+
+    def __init__(self, tokens: Tokens | None, tenant: str, failures: FailureLimiter) -> None:
         self._tokens = tokens
         self._tenant = tenant
+        self._failures = failures
 
     async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, Tenant]:
-        tenant: str | None = self._tenant
-        if self._tokens is not None:
-            scheme, _, token = conn.headers.get("authorization", "").partition(" ")
-            tenant = self._tokens.tenant_of(token.strip()) if scheme.lower() == "bearer" else None
-        if tenant is None:
-            raise Problem(
-                401,
-                "give a token that this server knows: Authorization: Bearer TOKEN",
-                headers={"WWW-Authenticate": 'Bearer realm="memalchemy"'},
-            )
-        return AuthCredentials(), Tenant(tenant)
+        if self._tokens is None:
+            return AuthCredentials(), Tenant(self._tenant)
+        scheme, _, token = conn.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise _unauthorised("give a token that this server knows: Authorization: Bearer TOKEN")
+        address = "" if conn.client is None else conn.client.host
+        with self._failures.attempt(address, token) as wait:
+            if wait:
+                raise Problem(
+                    429,
+                    "too many unknown tokens came from this address; Retry-After says when the "
+                    "next may come",
+                    headers={"Retry-After": str(math.ceil(wait))},
+                )
+            grant = self._tokens.grant_of(token.strip())
+            if grant is None:
+                raise _unauthorised(
+                    "give a token that this server knows: Authorization: Bearer TOKEN"
+                )
+        if grant.has_expired():
+            raise _unauthorised("this token has expired")
+        return AuthCredentials(sorted(grant.scopes)), Tenant(grant.tenant, grant)
+
+
+def _unauthorised(detail: str) -> Problem:
+    return Problem(401, detail, headers={"WWW-Authenticate": 'Bearer realm="memalchemy"'})
 
 
 class LimitsMiddleware:
@@ -236,7 +345,7 @@ class LimitsMiddleware:
         self._in_flight = in_flight
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        tenant = tenant_of(scope)
+        tenant, inflater = tenant_of(scope), _inflater_of(scope)
         if tenant is not None:
             self._check_rate(tenant)
             self._check_number(tenant)
@@ -249,18 +358,40 @@ class LimitsMiddleware:
             is_reading = True
             message = await receive()
             is_reading = False
+            if inflater is not None and message["type"] == "http.request":
+                body = inflater.inflate(
+                    message.get("body", b""),
+                    self._max_body - counted,
+                    is_last=not message.get("more_body", False),
+                )
+                message = {**message, "body": body}
             size = len(message.get("body", b""))
             self._check_body(counted + size, size)
             self._in_flight.body_bytes += size
             counted += size
             return message
 
+        async def limited_send(message: Message) -> None:
+            nonlocal counted
+            if message["type"] == "http.response.start":
+                size = int(Headers(raw=message["headers"]).get("content-length", "0"))
+                self._check_answer(size)
+                self._in_flight.body_bytes += size
+                counted += size
+            # The server waits for the reader between two pieces. After the last one it does not.
+            body = memoryview(message.get("body", b""))
+            while len(body) > PIECE:
+                piece = bytes(body[:PIECE])
+                await send({"type": message["type"], "body": piece, "more_body": True})
+                body = body[PIECE:]
+            await send({**message, "body": bytes(body)} if "body" in message else message)
+
         try:
             length = Headers(scope=scope).get("content-length", "")
             if length.isdigit():
                 self._check_body(int(length), int(length))
             async with asyncio.timeout(self._timeout) as deadline:
-                await self._app(scope, limited_receive, send)
+                await self._app(scope, limited_receive, limited_send)
         except TimeoutError:
             if not deadline.expired():
                 raise
@@ -297,6 +428,15 @@ class LimitsMiddleware:
             raise unavailable(
                 "the requests that are not answered yet have all the memory that there is for "
                 "bodies; nothing was done",
+                busy=True,
+                headers={"Retry-After": str(RETRY_SECONDS)},
+            )
+
+    def _check_answer(self, size: int) -> None:
+        # Answers to writes are small, and are always sent.
+        if size > SMALL_ANSWER and self._in_flight.body_bytes + size > self._limits.pending_bytes:
+            raise unavailable(
+                "the answers that are not sent yet have all the memory that there is for them",
                 busy=True,
                 headers={"Retry-After": str(RETRY_SECONDS)},
             )

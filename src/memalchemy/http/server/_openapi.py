@@ -76,12 +76,15 @@ def _operation(operation: Operation, with_tokens: bool) -> dict[str, Any]:
         "tags": [operation.tag],
         "responses": {
             str(operation.status): answer,
+            **({str(status): answer for status in operation.other_statuses}),
+            **({"304": {"description": "Not Modified"}} if _may_be_unchanged(operation) else {}),
             **{str(status): _problem(status) for status in statuses},
         },
     }
     if with_tokens and not operation.public:
-        found["security"] = [{"token": []}]
+        found["security"] = [{"token": [] if operation.any_token else [operation.access]}]
     parameters = [_path_parameter(name) for name in re.findall(r"{(\w+)}", operation.path)]
+    parameters += [_header(name) for name in _header_names(operation)]
     if operation.query is not None:
         parameters += _query_parameters(operation.query)
     if parameters:
@@ -92,14 +95,22 @@ def _operation(operation: Operation, with_tokens: bool) -> dict[str, Any]:
     return found
 
 
+def _may_be_unchanged(operation: Operation) -> bool:
+    return operation.conditional and operation.method == "GET"
+
+
 def _problem_statuses(operation: Operation, with_tokens: bool) -> set[int]:
     statuses = {422, 503, 504, *operation.problems}
     if not operation.public:
         statuses.add(429)
         if with_tokens:
-            statuses.add(401)
+            statuses |= {401, 403}
     if operation.method != "GET":
         statuses |= {403, 415}
+    if operation.conditional:
+        statuses |= {400} if operation.method == "GET" else {400, 412, 428}
+    if operation.keyed:
+        statuses |= {400}
     if operation.body is not None:
         statuses |= {400, 408, 413, 415}
     return statuses
@@ -124,7 +135,34 @@ def _path_parameter(name: str) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": MAX_ID_CHARACTERS}
     if name == "namespace":
         schema = schemas.NAMESPACE
+    if name == "position":
+        schema = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
     return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+_HEADERS = {
+    "If-Match": "Entity tags of what may be there, or *; otherwise 412.",
+    "If-None-Match": "Entity tags of what a reader has (304), or * for what is new; otherwise 412.",
+    "Idempotency-Key": "A name of this write. Repeated under it, the write is done once.",
+}
+
+
+def _header_names(operation: Operation) -> list[str]:
+    names = []
+    if operation.conditional:
+        names = ["If-None-Match"] if operation.method == "GET" else ["If-Match", "If-None-Match"]
+    return [*names, "Idempotency-Key"] if operation.keyed else names
+
+
+def _header(name: str) -> dict[str, Any]:
+    pattern = "^[!-~]{1,128}$" if name == "Idempotency-Key" else r'^(\*|"[!#-~]*"(, ?"[!#-~]*")*)$'
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "description": _HEADERS[name],
+        "schema": {"type": "string", "pattern": pattern},
+    }
 
 
 def _query_parameters(model: type[BaseModel]) -> list[dict[str, Any]]:

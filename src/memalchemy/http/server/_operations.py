@@ -6,6 +6,7 @@ Its route, the checks of its requests and its part of the OpenAPI document are m
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,23 +20,34 @@ from starlette.responses import Response
 from memalchemy.errors import InvalidArgument, TooLarge
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
-from memalchemy.http.server._context import ServerContext
+from memalchemy.http.server._compression import SMALLEST, accepts_gzip, compress
+from memalchemy.http.server._conditions import Conditions
+from memalchemy.http.server._context import Answer, RequestContext, ServerContext
+from memalchemy.http.server._idempotency import answer_once, check_key, fingerprint
 from memalchemy.http.server._limits import Limits, has_more_values
-from memalchemy.http.server._middleware import tenant_of
+from memalchemy.http.server._middleware import check_access, check_namespace, tenant_of
 from memalchemy.http.server._problems import Problem, too_large
+from memalchemy.http.server._schemas import ListNamespacesQuery
+from memalchemy.http.server._tokens import Scope as Access
 from memalchemy.keys import parse_namespace
 
-Endpoint = Callable[..., Awaitable[dict[str, Any]]]
-"""``async def name(context, [path parameters], [query], [body])``; it returns a tree of JSON."""
+Endpoint = Callable[..., Awaitable[Any]]
+"""``async def name(context, [path parameters], [query], [body], [conditions])``.
+
+It returns a tree of JSON, or an `Answer`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One operation of the server.
 
-    The name of the endpoint is its operation id, the docstring its summary. ``problems`` are the
+    The name of the endpoint is its operation id, the docstring its summary. ``other_statuses`` are
+    successes that are not ``status``, with the same schema. ``problems`` are the
     error statuses that only some operations have. A ``public`` operation needs no token: it shows
-    nothing of any tenant.
+    nothing of any tenant. A ``conditional`` one takes If-Match and If-None-Match, a ``keyed`` one
+    an Idempotency-Key: it passes ``context.connection`` on. ``any_token`` is for one that every
+    token is good for, whatever its scopes.
     """
 
     method: str
@@ -46,8 +58,13 @@ class Operation:
     query: type[BaseModel] | None
     body: type[BaseModel] | None
     status: int
+    other_statuses: tuple[int, ...]
     problems: tuple[int, ...]
     public: bool
+    access: Access
+    conditional: bool
+    keyed: bool
+    any_token: bool
 
     @property
     def name(self) -> str:
@@ -60,24 +77,65 @@ class Operation:
     async def respond(self, request: Request) -> Response:
         """Check *request*, call the endpoint, and encode what it returns."""
         server: ServerContext = request.app.state.server
+        is_guarded = not (self.public or self.any_token)
+        if is_guarded:
+            check_access(request.scope, self.access)
         arguments = _path_arguments(request)
         parameters = _query_parameters(request)
         if self.query is not None:
             arguments["query"] = _validate(self.query, parameters, server.limits)
         elif parameters:
             raise InvalidArgument("this operation takes no parameters")
+        if is_guarded:
+            check_namespace(request.scope, _namespace_of(arguments))
         if self.body is not None:
             arguments["body"] = await _parse_body(self.body, request, server.limits)
+        if self.conditional:
+            arguments["conditions"] = Conditions.of(request.headers)
         context = server.of_tenant(tenant_of(request.scope))
-        tree = await self.endpoint(context, **arguments)
+        answer = await self._answer(request, context, arguments)
+        headers = {"Cache-Control": "no-store", **answer.headers}
+        status = answer.status or self.status
+        if answer.tree is None:
+            return Response(status_code=status, headers=headers)
+        tree = answer.tree
         document = await offload(tree, lambda: _encode(tree, server.limits.answer_bytes))
-        return Response(
-            document, self.status, headers={"Cache-Control": "no-store"}, media_type=wire.JSON
+        if len(document) >= SMALLEST:
+            headers["Vary"] = "Accept-Encoding"
+            if accepts_gzip(request.headers.get("accept-encoding", "")):
+                document = await compress(document)
+                headers["Content-Encoding"] = "gzip"
+        return Response(document, status, headers=headers, media_type=wire.JSON)
+
+    async def _answer(
+        self, request: Request, context: RequestContext, arguments: dict[str, Any]
+    ) -> Answer:
+        async def call(context: RequestContext) -> Answer:
+            found = await self.endpoint(context, **arguments)
+            return found if isinstance(found, Answer) else Answer(found)
+
+        key = request.headers.get("idempotency-key")
+        if key is None or self.access == "read":
+            return await call(context)
+        if not self.keyed:
+            raise InvalidArgument("this operation takes no Idempotency-Key; nothing was done")
+        parts = (
+            request.method,
+            request.scope["path"],
+            request.scope["query_string"].decode("latin-1"),
         )
+        conditions = [request.headers.get(name, "") for name in ("if-match", "if-none-match")]
+        texts = [part.encode("utf-8", "surrogateescape") for part in (*parts, *conditions)]
+        body = await request.body()
+        return await answer_once(context, check_key(key), fingerprint(*texts, body), call)
 
 
 class Operations(list[Operation]):
-    """The operations of one part of the server, in the order of their declaration."""
+    """The operations of one part of the server, in the order of their declaration.
+
+    Their paths are below the version of the API, those of public operations are not: whoever asks
+    for the health of a server does not know its version.
+    """
 
     def __init__(self, tag: str) -> None:
         super().__init__()
@@ -92,15 +150,40 @@ class Operations(list[Operation]):
         query: type[BaseModel] | None = None,
         body: type[BaseModel] | None = None,
         status: int = 200,
+        other_statuses: tuple[int, ...] = (),
         problems: tuple[int, ...] = (),
         public: bool = False,
+        access: Access | None = None,
+        conditional: bool = False,
+        keyed: bool = False,
+        any_token: bool = False,
     ) -> Callable[[Endpoint], Endpoint]:
-        """Declare the decorated function as the endpoint of an operation."""
+        """Declare the decorated function as the endpoint of an operation.
+
+        If *access* is not given, a ``GET`` reads and other methods write.
+        """
+        right: Access = access or ("read" if method == "GET" else "write")
+
+        whole_path = path if public else wire.VERSION_PATH + path
 
         def register(endpoint: Endpoint) -> Endpoint:
             self.append(
                 Operation(
-                    method, path, endpoint, self._tag, answer, query, body, status, problems, public
+                    method,
+                    whole_path,
+                    endpoint,
+                    self._tag,
+                    answer,
+                    query,
+                    body,
+                    status,
+                    other_statuses,
+                    problems,
+                    public,
+                    right,
+                    conditional,
+                    keyed,
+                    any_token,
                 )
             )
             return endpoint
@@ -108,10 +191,23 @@ class Operations(list[Operation]):
         return register
 
 
+def _namespace_of(arguments: dict[str, Any]) -> tuple[str, ...] | None:
+    """Return the namespace that a request is about, ``None`` if it is about more than one."""
+    query = arguments.get("query")
+    if isinstance(query, ListNamespacesQuery):
+        return None if query.prefix is None else parse_namespace(query.prefix)
+    found: tuple[str, ...] | None = arguments.get("namespace")
+    return found
+
+
 def _path_arguments(request: Request) -> dict[str, Any]:
     arguments = dict(request.path_params)
     if "namespace" in arguments:
         arguments["namespace"] = parse_namespace(arguments["namespace"])
+    if "position" in arguments:
+        if not re.fullmatch("[0-9]{1,18}", arguments["position"]):
+            raise InvalidArgument("a position is a whole number")
+        arguments["position"] = int(arguments["position"])
     return arguments
 
 
@@ -131,10 +227,8 @@ def _query_parameters(request: Request) -> dict[str, str]:
 
 async def _parse_body(schema: type[BaseModel], request: Request, limits: Limits) -> BaseModel:
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind != wire.JSON or request.headers.get("content-encoding", "identity") != "identity":
-        raise Problem(
-            415, "send the body as JSON with Content-Type: application/json, not compressed"
-        )
+    if kind != wire.JSON:
+        raise Problem(415, "send the body as JSON with Content-Type: application/json")
     document = await request.body()
 
     def parse() -> BaseModel:
@@ -170,17 +264,18 @@ def _described(error: ErrorDetails) -> str:
 
 def _encode(tree: dict[str, Any], limit: int) -> bytes:
     """Return the JSON document of an answer. A list is encoded item by item, to stop in time."""
-    ((name, items), *others) = tree.items()
-    if others or not isinstance(items, list):
-        document = wire.dumps(tree)
-        _check_size(len(document), limit)
-        return document
-    pieces, size = [], 0
-    for item in items:
-        pieces.append(wire.dumps(item))
-        size += len(pieces[-1]) + 1
-        _check_size(size, limit)
-    return b'{"%s":[%s]}' % (name.encode(), b",".join(pieces))
+    members, size = [], 0
+    for name, value in tree.items():
+        pieces = []
+        for item in value if isinstance(value, list) else [value]:
+            pieces.append(wire.dumps(item))
+            size += len(pieces[-1]) + 1
+            _check_size(size, limit)
+        joined = b",".join(pieces)
+        members.append(
+            b'"%s":%s' % (name.encode(), b"[%s]" % joined if isinstance(value, list) else joined)
+        )
+    return b"{%s}" % b",".join(members)
 
 
 def _check_size(size: int, limit: int) -> None:

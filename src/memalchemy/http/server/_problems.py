@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Any
 
@@ -31,6 +32,9 @@ from memalchemy.errors import (
 from memalchemy.http import wire
 
 log = logging.getLogger("memalchemy.http")
+
+request_id: ContextVar[str] = ContextVar("memalchemy_request_id", default="-")
+"""The id of the request that is answered, for logs."""
 
 STATUSES: dict[type[MemalchemyError], int] = {
     Conflict: 409,
@@ -121,7 +125,9 @@ async def routing_problem(request: Request, error: Exception) -> Response:
     """Raise Starlette's 404 or 405 as a `Problem`; Starlette itself would answer in plain text."""
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        raise Problem(404, "there is no such endpoint; /openapi.json lists them all") from None
+        raise Problem(
+            404, f"there is no such endpoint; {wire.VERSION_PATH}/openapi.json lists them all"
+        ) from None
     assert error.status_code == 405
     detail = "this endpoint does not take this method; the header Allow lists those that it takes"
     raise Problem(405, detail, headers=dict(error.headers or {})) from None
@@ -148,12 +154,12 @@ def not_ready(error: MemalchemyError) -> Problem:
 
 
 def _log_error(error: MemalchemyError) -> None:
-    log.error("%s [%s]: %s", type(error).__name__, error.code, error)
+    log.error("%s [%s]: %s request=%s", type(error).__name__, error.code, error, request_id.get())
 
 
 def _unexpected(error: Exception) -> Problem:
     # A defect of memalchemy. The words of the error may quote a stored value: they are not logged.
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     where = " < ".join(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames))
-    log.error("%s at %s", type(error).__name__, where)
+    log.error("%s at %s request=%s", type(error).__name__, where, request_id.get())
     return Problem(500, "something went wrong inside the server; its log says where")

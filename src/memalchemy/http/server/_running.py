@@ -14,7 +14,7 @@ from memalchemy.database import Database
 from memalchemy.errors import DriverMissing
 from memalchemy.http.server._application import MAX_BODY, TIMEOUT, app
 from memalchemy.http.server._limits import Limits
-from memalchemy.http.server._tokens import Tokens
+from memalchemy.http.server._tokens import Grant, Tokens
 
 try:
     import uvicorn
@@ -30,7 +30,7 @@ async def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 8080,
-    tokens: Tokens | Mapping[str, str] | None = None,
+    tokens: Tokens | Mapping[str, str | Grant] | None = None,
     insecure: bool = False,
     max_body: int = MAX_BODY,
     rate: float | None = None,
@@ -39,6 +39,7 @@ async def serve(
     origins: Iterable[str] = (),
     limits: Limits | None = None,
     inspector: bool = False,
+    requires_conditions: bool = False,
     max_connections: int = 1000,
     grace: float = 10.0,
     started: Callable[[str], object] | None = None,
@@ -81,6 +82,7 @@ async def serve(
         origins=origins,
         limits=limits,
         inspector=inspector,
+        requires_conditions=requires_conditions,
     )
     await run_application(
         application,

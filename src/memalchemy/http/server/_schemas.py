@@ -24,7 +24,7 @@ from pydantic import (
 from memalchemy.contracts import ItemOrder, SearchMode
 from memalchemy.filters import Filter
 from memalchemy.http.server._limits import MAX_RESULTS, Limits
-from memalchemy.keys import MAX_ID_CHARACTERS
+from memalchemy.keys import MAX_ENTRY_KEY_CHARACTERS, MAX_ID_CHARACTERS
 from memalchemy.search.vectors import check_vector
 
 
@@ -46,6 +46,16 @@ def _number(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)  # to JSON 3.0 is an integer
     return value
+
+
+def _time(value: Any) -> datetime:
+    try:
+        found = datetime.fromisoformat(_text(value))
+    except ValueError:
+        raise ValueError("is not a time of ISO 8601") from None
+    if found.tzinfo is None:
+        raise ValueError("has no time zone")
+    return found
 
 
 def _flag(value: Any) -> bool:
@@ -77,6 +87,11 @@ Id = Annotated[
     PlainValidator(_text),
     WithJsonSchema({"type": "string", "maxLength": MAX_ID_CHARACTERS}),
 ]
+EntryKey = Annotated[
+    str,
+    PlainValidator(_text),
+    WithJsonSchema({"type": "string", "maxLength": MAX_ENTRY_KEY_CHARACTERS}),
+]
 NAMESPACE = {"type": "string", "minLength": 1, "pattern": "^[^~]+$"}
 """The documented form of a namespace. A ``~`` may also stand in it, as ``~0``."""
 Namespace = Annotated[str, PlainValidator(_text), WithJsonSchema(NAMESPACE)]
@@ -101,6 +116,13 @@ ExpectedVersion = Annotated[int, Field(ge=1, lt=2**63), BeforeValidator(_number)
 KeepCount = Annotated[int, Field(ge=1, lt=2**31), BeforeValidator(_number)]
 Days = Annotated[float, Field(ge=0, lt=365_000)]
 Seconds = Annotated[float, Field(gt=0, lt=365_000 * 86_400, description="Seconds.")]
+LogVersion = Annotated[int, Field(ge=0, lt=2**63), BeforeValidator(_number)]
+Position = Annotated[int, Field(ge=0, lt=10**18), BeforeValidator(_number)]
+Time = Annotated[
+    datetime,
+    PlainValidator(_time),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -119,16 +141,22 @@ class Query(BaseModel):
 # --- Queries -------------------------------------------------------------------------------------
 
 
-class ListCheckpointsQuery(Query):
+class ListQuery(Query):
+    cursor: Annotated[
+        Text | None, Field(description="The next of the page before, for the page behind it.")
+    ] = None
+
+
+class ListCheckpointsQuery(ListQuery):
     limit: Limit = 10
 
 
-class HistoryQuery(Query):
+class HistoryQuery(ListQuery):
     limit: PageSize = 100
     before: Annotated[Id | None, Field(description="Only checkpoints older than this one.")] = None
 
 
-class ListThreadsQuery(Query):
+class ListThreadsQuery(ListQuery):
     limit: Limit = 100
     pattern: Annotated[Text, Field(description="A glob over the whole id: *, ?, [a-z].")] = "*"
     offset: Annotated[
@@ -136,7 +164,7 @@ class ListThreadsQuery(Query):
     ] = 0
 
 
-class NewestCheckpointsQuery(Query):
+class NewestCheckpointsQuery(ListQuery):
     limit: Limit = 100
 
 
@@ -145,25 +173,38 @@ class DiffQuery(Query):
     b: Id
 
 
-class ListKeysQuery(Query):
+class ListKeysQuery(ListQuery):
     limit: Limit = 100
     prefix: Id | None = None
-    after: Id | None = None
 
 
-class ListItemsQuery(Query):
+class ListItemsQuery(ListQuery):
     limit: Limit = 100
     below: Annotated[Flag, Field(description="Namespaces below this one, too.")] = False
     order: ItemOrder = "newest"
+
+
+class ListLogsQuery(ListQuery):
+    limit: Limit = 100
+    pattern: Annotated[Text, Field(description="A glob over the whole id: *, ?, [a-z].")] = "*"
+
+
+class ListEntriesQuery(ListQuery):
+    limit: Limit = 100
+    after: Annotated[Position | None, Field(description="Only entries beyond this one.")] = None
+    newest_first: Flag = False
+
+
+class ChangeLogQuery(Query):
+    expected_version: LogVersion | None = None
 
 
 class NamespaceQuery(Query):
     below: Annotated[Flag, Field(description="Namespaces below this one, too.")] = False
 
 
-class ListNamespacesQuery(Query):
+class ListNamespacesQuery(ListQuery):
     prefix: Annotated[Namespace | None, Field(description="A namespace, such as users/ada.")] = None
-    after: Namespace | None = None
     limit: Limit = 100
 
 
@@ -276,6 +317,49 @@ class PutItemBody(Schema):
     ] = None
 
 
+class ChangeLogBody(Schema):
+    expected_version: Annotated[
+        LogVersion | None,
+        Field(description="409 unless the log is at this version; 0: unless it is not there."),
+    ] = None
+
+
+class NewEntry(Schema):
+    value: Value
+    key: EntryKey | None = None
+    occurred_at: Time | None = None
+
+
+class AppendBody(ChangeLogBody):
+    entries: list[NewEntry]
+    new_keys: Annotated[bool, Field(description="409 if one of the keys is there.")] = False
+    ttl: Seconds | None = None
+
+
+class EditBody(ChangeLogBody):
+    value: Value
+
+
+class NewMessage(Schema):
+    message: Annotated[Tree, Field(description="role, content and the rest, as OpenAI has it.")]
+    key: EntryKey | None = None
+    occurred_at: Time | None = None
+
+
+class AddMessagesBody(ChangeLogBody):
+    messages: list[NewMessage]
+    ttl: Seconds | None = None
+
+
+ChangesLog = ChangeLogBody | ChangeLogQuery
+
+
+class SearchEntriesBody(Schema):
+    query: Text
+    limit: Limit = 10
+    thread_id: Id | None = None
+
+
 class SearchItemsBody(Schema):
     query: Text | None = None
     prefix: bool = False
@@ -293,11 +377,17 @@ class SearchItemsBody(Schema):
 # --- Answers -------------------------------------------------------------------------------------
 
 
+class Page(Schema):
+    next: Annotated[
+        Text, Field(description="The cursor of the next page. Not there if this is the last one.")
+    ] = ""
+
+
 class Saved(Schema):
     checkpoint_id: Id
 
 
-class CheckpointIdList(Schema):
+class CheckpointIdList(Page):
     checkpoints: list[Text]
 
 
@@ -329,7 +419,7 @@ class CheckpointHit(CheckpointInfo):
     snippet: str
 
 
-class CheckpointInfoList(Schema):
+class CheckpointInfoList(Page):
     checkpoints: list[CheckpointInfo]
 
 
@@ -337,7 +427,7 @@ class CheckpointHitList(Schema):
     checkpoints: list[CheckpointHit]
 
 
-class ThreadIdList(Schema):
+class ThreadIdList(Page):
     threads: list[Text]
 
 
@@ -355,6 +445,52 @@ class Forked(Schema):
 
 class Copied(Schema):
     copied: bool
+
+
+class LogState(Schema):
+    version: int
+
+
+class Edited(Schema):
+    edited: bool
+
+
+class PositionList(Schema):
+    positions: list[int]
+
+
+class Entry(Schema):
+    position: int
+    value: Value
+    key: Text | None
+    occurred_at: datetime
+    stored_at: datetime
+
+
+class EntryList(Page):
+    entries: list[Entry]
+
+
+class EntryHit(Entry):
+    thread_id: Text
+    score: float
+    snippet: str
+
+
+class EntryHitList(Schema):
+    entries: list[EntryHit]
+
+
+class StoredMessage(Schema):
+    position: int
+    message: Tree
+    key: Text | None
+    occurred_at: datetime
+    stored_at: datetime
+
+
+class MessageList(Page):
+    messages: list[StoredMessage]
 
 
 class StorageStats(Schema):
@@ -396,15 +532,15 @@ class ItemHitList(Schema):
     hits: list[ItemHit]
 
 
-class ItemList(Schema):
+class ItemList(Page):
     items: list[Item]
 
 
-class KeyList(Schema):
+class KeyList(Page):
     keys: list[Text]
 
 
-class NamespaceList(Schema):
+class NamespaceList(Page):
     namespaces: list[list[str]]
 
 

@@ -5,15 +5,25 @@ A namespace is one segment of the path, written as on the command line: ``users%
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from memalchemy.codec.values import from_jsonable
-from memalchemy.contracts import UNSET
-from memalchemy.errors import InvalidArgument, NotFound, NotSerialisable
+from memalchemy.contracts import UNSET, StoreItem, Unset
+from memalchemy.errors import Conflict, InvalidArgument, NotFound, NotSerialisable
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
 from memalchemy.http.server import _schemas as schemas
-from memalchemy.http.server._context import RequestContext
+from memalchemy.http.server._conditions import (
+    Conditions,
+    precondition_failed,
+    precondition_required,
+    tag_of_item,
+)
+from memalchemy.http.server._context import Answer, RequestContext, page
+from memalchemy.http.server._cursors import decode_cursor, encode_cursor
 from memalchemy.http.server._operations import Operations
 from memalchemy.keys import parse_namespace
 
@@ -26,9 +36,21 @@ Namespace = tuple[str, ...]
 operations = Operations("store")
 
 
-@operations.add("PUT", ITEM, body=schemas.PutItemBody, answer=schemas.Version, problems=(409,))
+@operations.add(
+    "PUT",
+    ITEM,
+    body=schemas.PutItemBody,
+    answer=schemas.Version,
+    problems=(409,),
+    conditional=True,
+    keyed=True,
+)
 async def store_put(
-    context: RequestContext, namespace: Namespace, key: str, body: schemas.PutItemBody
+    context: RequestContext,
+    namespace: Namespace,
+    key: str,
+    body: schemas.PutItemBody,
+    conditions: Conditions,
 ) -> Any:
     """Write an item."""
     try:
@@ -36,41 +58,97 @@ async def store_put(
     except ValueError as error:
         raise NotSerialisable("/value", str(error)) from error
     is_expecting = "expected_version" in body.model_fields_set
-    version = await context.store.put(
-        namespace,
-        key,
-        value,
-        body.metadata,
-        embedding=body.embedding,
-        ttl=body.ttl,
-        expected_version=body.expected_version if is_expecting else UNSET,
-    )
+    given = body.expected_version if is_expecting else UNSET
+    expected = await _expected(context, namespace, key, conditions, given)
+    with _conditions_hold(conditions):
+        version = await context.store.put(
+            namespace,
+            key,
+            value,
+            body.metadata,
+            embedding=body.embedding,
+            ttl=body.ttl,
+            expected_version=expected,
+            connection=context.connection,
+        )
     return {"version": version}
 
 
-@operations.add("GET", ITEM, answer=schemas.Item, problems=(404,))
-async def store_get(context: RequestContext, namespace: Namespace, key: str) -> Any:
+@operations.add("GET", ITEM, answer=schemas.Item, problems=(404,), conditional=True)
+async def store_get(
+    context: RequestContext, namespace: Namespace, key: str, conditions: Conditions
+) -> Any:
     """Read an item."""
     item = await context.store.get_item(namespace, key)
     if item is None:
         raise NotFound(f"there is no item {key!r}")
-    return await offload(item.value, lambda: wire.encode_item(item))
+    tag = tag_of_item(item)
+    if conditions.is_unchanged(tag):
+        return Answer(None, 304, {"ETag": tag})
+    tree = await offload(item.value, lambda: wire.encode_item(item))
+    return Answer(tree, headers={"ETag": tag})
 
 
 @operations.add(
-    "DELETE", ITEM, query=schemas.DeleteItemQuery, answer=schemas.Deleted, problems=(404, 409)
+    "DELETE",
+    ITEM,
+    query=schemas.DeleteItemQuery,
+    answer=schemas.Deleted,
+    problems=(404, 409),
+    conditional=True,
+    keyed=True,
 )
 async def store_delete(
-    context: RequestContext, namespace: Namespace, key: str, query: schemas.DeleteItemQuery
+    context: RequestContext,
+    namespace: Namespace,
+    key: str,
+    query: schemas.DeleteItemQuery,
+    conditions: Conditions,
 ) -> Any:
     """Delete an item."""
-    expected = query.expected_version
-    deleted = await context.store.delete(
-        namespace, key, expected_version=UNSET if expected is None else expected
-    )
+    given = UNSET if query.expected_version is None else query.expected_version
+    expected = await _expected(context, namespace, key, conditions, given)
+    with _conditions_hold(conditions):
+        deleted = expected is not None and await context.store.delete(
+            namespace, key, expected_version=expected, connection=context.connection
+        )
     if not deleted:
         raise NotFound(f"there is no item {key!r}")
     return {"deleted": True}
+
+
+async def _expected(
+    context: RequestContext,
+    namespace: Namespace,
+    key: str,
+    conditions: Conditions,
+    given: int | Unset | None,
+) -> StoreItem | int | Unset | None:
+    """Return the item that a write may replace: as the conditions have it, or as it was *given*."""
+    if not conditions:
+        if given is UNSET and context.server.requires_conditions:
+            raise precondition_required()
+        return given
+    if given is not UNSET:
+        raise InvalidArgument("give expected_version, or If-Match or If-None-Match, not both")
+    item = await context.store.get_item(
+        namespace, key, refresh=False, connection=context.connection
+    )
+    conditions.check(None if item is None else tag_of_item(item))
+    return item
+
+
+@contextmanager
+def _conditions_hold(conditions: Conditions) -> Iterator[None]:
+    """Raise 412 for an item that was changed after the conditions were checked."""
+    try:
+        yield
+    except Conflict as error:
+        if not conditions:
+            raise
+        current = error.current
+        tag = tag_of_item(current) if isinstance(current, StoreItem) else None
+        raise precondition_failed("it was changed meanwhile; nothing was done", tag) from error
 
 
 @operations.add("GET", NAMESPACE + "/keys", query=schemas.ListKeysQuery, answer=schemas.KeyList)
@@ -78,10 +156,13 @@ async def store_list_keys(
     context: RequestContext, namespace: Namespace, query: schemas.ListKeysQuery
 ) -> Any:
     """List the keys of the namespace, in the order of their code points."""
+    after = None
+    if query.cursor is not None:
+        (after,) = decode_cursor("keys", query.cursor, (str,))
     keys = await context.store.list_keys(
-        namespace, query.limit, prefix=query.prefix, after=query.after
+        namespace, query.limit + 1, prefix=query.prefix, after=after
     )
-    return {"keys": keys}
+    return page("keys", keys, query.limit, lambda last: encode_cursor("keys", last))
 
 
 @operations.add("GET", ITEMS, query=schemas.ListItemsQuery, answer=schemas.ItemList)
@@ -89,14 +170,29 @@ async def store_list(
     context: RequestContext, namespace: Namespace, query: schemas.ListItemsQuery
 ) -> Any:
     """List the items of the namespace."""
-    items = await context.store.list_items(
-        namespace, prefix=query.below, limit=query.limit, order=query.order
+    after = None
+    if query.cursor is not None:
+        time, parts, key = decode_cursor("items", query.cursor, (datetime, list, str))
+        after = StoreItem(tuple(parts), key, None, {}, time, time, 1, None)
+    found = await context.store.list_items(
+        namespace, prefix=query.below, limit=query.limit + 1, after=after, order=query.order
     )
-    return await offload(items, lambda: {"items": [wire.encode_item(item) for item in items]})
+    answer = page("items", found, query.limit, _cursor_of_item)
+    items = answer["items"]
+    trees = await offload(items, lambda: [wire.encode_item(item) for item in items])
+    return answer | {"items": trees}
+
+
+def _cursor_of_item(item: StoreItem) -> str:
+    return encode_cursor("items", item.updated_at.isoformat(), list(item.namespace), item.key)
 
 
 @operations.add(
-    "POST", NAMESPACE + "/search", body=schemas.SearchItemsBody, answer=schemas.ItemHitList
+    "POST",
+    NAMESPACE + "/search",
+    body=schemas.SearchItemsBody,
+    answer=schemas.ItemHitList,
+    access="read",
 )
 async def store_search(
     context: RequestContext, namespace: Namespace, body: schemas.SearchItemsBody
@@ -119,18 +215,26 @@ async def store_count(
     return {"count": await context.store.count(namespace, prefix=query.below)}
 
 
-@operations.add("DELETE", NAMESPACE, query=schemas.NamespaceQuery, answer=schemas.Count)
+@operations.add("DELETE", NAMESPACE, query=schemas.NamespaceQuery, answer=schemas.Count, keyed=True)
 async def store_clear(
     context: RequestContext, namespace: Namespace, query: schemas.NamespaceQuery
 ) -> Any:
     """Delete all items of the namespace."""
-    return {"count": await context.store.clear_namespace(namespace, prefix=query.below)}
+    count = await context.store.clear_namespace(
+        namespace, prefix=query.below, connection=context.connection
+    )
+    return {"count": count}
 
 
 @operations.add("GET", "/store", query=schemas.ListNamespacesQuery, answer=schemas.NamespaceList)
 async def store_list_namespaces(context: RequestContext, query: schemas.ListNamespacesQuery) -> Any:
     """List the namespaces that hold an item."""
     prefix = None if query.prefix is None else parse_namespace(query.prefix)
-    after = None if query.after is None else parse_namespace(query.after)
-    found = await context.store.list_namespaces(prefix, query.limit, after=after)
-    return {"namespaces": [list(namespace) for namespace in found]}
+    after = None
+    if query.cursor is not None:
+        (after,) = decode_cursor("namespaces", query.cursor, (list,))
+    found = await context.store.list_namespaces(prefix, query.limit + 1, after=after)
+    namespaces = [list(namespace) for namespace in found]
+    return page(
+        "namespaces", namespaces, query.limit, lambda last: encode_cursor("namespaces", last)
+    )

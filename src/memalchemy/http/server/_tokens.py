@@ -1,28 +1,89 @@
-"""Bearer tokens, each of which stands for a tenant."""
+"""Bearer tokens: the tenant that each stands for, what it may do, and until when."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
+import os
 import re
-from collections.abc import Mapping
-from typing import ClassVar
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import ClassVar, Literal, get_args
 
-from memalchemy.keys import check_tenant
+from memalchemy.keys import check_namespace, check_tenant, parse_namespace
 
 MIN_TOKEN_CHARACTERS = 16
+RELOAD_SECONDS = 1.0
+"""Seconds between two looks at a token file. What two looks find the same is read."""
+
+Scope = Literal["read", "write", "admin"]
+SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
+
 _HASHED = re.compile("sha256:([0-9a-fA-F]{64})")
+
+log = logging.getLogger("memalchemy.http")
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the holder of a token may do.
+
+    Args:
+        tenant: the tenant whose data it is about.
+        scopes: ``"read"``, ``"write"`` (save, change and delete what is named), ``"admin"`` (prune,
+            vacuum, forget, rewrite). None of them includes another.
+        namespaces: if given, only the operations that name a namespace, and only in these and
+            those below them: items of the store, logs, conversations.
+        expires_at: an aware datetime, from which on the token is unknown.
+
+    Raises:
+        ValueError, TypeError: one of them is invalid.
+    """
+
+    tenant: str
+    scopes: frozenset[Scope] = SCOPES
+    namespaces: tuple[tuple[str, ...], ...] | None = None
+    expires_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        check_tenant(self.tenant)
+        scopes = frozenset(self.scopes)
+        if not scopes or not scopes <= SCOPES:
+            raise ValueError(f"scopes are some of read, write and admin, not {sorted(scopes)}")
+        object.__setattr__(self, "scopes", scopes)
+        if self.namespaces is not None:
+            namespaces = tuple(check_namespace(namespace) for namespace in self.namespaces)
+            object.__setattr__(self, "namespaces", namespaces)
+        if self.expires_at is not None and self.expires_at.tzinfo is None:
+            raise ValueError("expires_at has a time zone")
+
+    def has_expired(self) -> bool:
+        """Return whether the token is no longer valid."""
+        return self.expires_at is not None and self.expires_at <= datetime.now(UTC)
+
+    def allows(self, namespace: tuple[str, ...] | None) -> bool:
+        """Return whether it is good for a namespace, or for operations without any (``None``)."""
+        if self.namespaces is None:
+            return True
+        return namespace is not None and any(
+            namespace[: len(parts)] == parts for parts in self.namespaces
+        )
 
 
 class Tokens:
-    """Bearer tokens and the tenant that each stands for.
+    """Bearer tokens and what the holder of each may do.
 
     Only hashes are kept. A token is compared with every one of them, each in constant time, so the
     time of an answer tells nothing about them.
 
     Args:
-        tenants: token to tenant. A token is 16 characters or more, or ``sha256:`` and the hex
-            digest of one.
+        grants: token to `Grant`, or to a tenant, for everything that it has. A token is 16
+            characters or more, or ``sha256:`` and the hex digest of one.
 
     Raises:
         ValueError: a token is too short or stands for two tenants, or a tenant's name is invalid.
@@ -31,52 +92,141 @@ class Tokens:
     VARIABLE: ClassVar[str] = "MEMALCHEMY_TOKENS"
     """The environment variable that ``memalchemy serve`` reads them from."""
 
-    def __init__(self, tenants: Mapping[str, str]) -> None:
-        self._tenants: dict[bytes, str] = {}
-        for token, tenant in tenants.items():
+    def __init__(self, grants: Mapping[str, str | Grant]) -> None:
+        self._grants: dict[bytes, Grant] = {}
+        for token, given in grants.items():
+            grant = given if isinstance(given, Grant) else Grant(given)
             digest = _digest_of(token)
-            if self._tenants.get(digest, tenant) != tenant:
+            if self._grants.get(digest, grant) != grant:
                 raise ValueError("a token stands for one tenant, and one is given for two")
-            self._tenants[digest] = check_tenant(tenant)
+            self._grants[digest] = grant
 
     @classmethod
     def parse(cls, text: str) -> Tokens:
         """Read ``token=tenant`` entries, separated by line ends or commas; ``#`` begins a comment.
 
+        Behind the tenant may stand, separated by blanks: ``read``, ``write`` and ``admin``, if it
+        has not all of them; ``namespace=users/ada``, once or more; and
+        ``expires=2027-01-31T12:00Z``, ISO 8601, in UTC if it names no zone.
+
         Raises:
             ValueError: an entry is malformed, or there is none.
         """
-        tenants: dict[str, str] = {}
+        grants: dict[str, Grant] = {}
         for number, line in enumerate(re.split("[\n,]", text), start=1):
             entry = line.split("#", 1)[0].strip()
             if not entry:
                 continue
+            first, *options = re.sub(r"\s*=\s*", "=", entry).split()
             # Split at the last equals sign: Base64 ends in some.
-            token, equals, tenant = entry.rpartition("=")
-            if not equals or not token.strip() or not tenant.strip():
+            token, equals, tenant = first.rpartition("=")
+            if not equals or not token or not tenant:
                 raise ValueError(f"entry {number} of the tokens is not token=tenant")
-            token, tenant = token.strip(), tenant.strip()
-            if tenants.get(token, tenant) != tenant:
+            try:
+                grant = _parse_options(Grant(tenant), options)
+            except ValueError as error:
+                raise ValueError(f"entry {number} of the tokens: {error}") from error
+            if grants.get(token, grant) != grant:
                 raise ValueError(f"entry {number} of the tokens gives a token a second tenant")
-            tenants[token] = tenant
-        if not tenants:
+            grants[token] = grant
+        if not grants:
             raise ValueError("there are no tokens in it; write token=tenant, one a line")
-        return cls(tenants)
+        return cls(grants)
+
+    @classmethod
+    def from_file(cls, file: str | PathLike[str]) -> Tokens:
+        """Read a file of entries, and read it again when it has changed.
+
+        A change is in effect some seconds after it was written. If the file is gone or malformed,
+        that is logged, and the tokens stay as they were.
+
+        Raises:
+            OSError, ValueError: the file cannot be read, or is malformed.
+        """
+        return _TokenFile(Path(file))
 
     def __len__(self) -> int:
-        return len(self._tenants)
+        return len(self._grants)
 
     def __repr__(self) -> str:
-        return f"Tokens({len(self)} of {len(set(self._tenants.values()))} tenants)"
+        tenants = {grant.tenant for grant in self._grants.values()}
+        return f"Tokens({len(self)} of {len(tenants)} tenants)"
 
-    def tenant_of(self, token: str) -> str | None:
-        """Return the tenant that *token* stands for, or ``None`` if it is unknown."""
+    def grant_of(self, token: str) -> Grant | None:
+        """Return what *token* stands for, or ``None`` if it is unknown. It may have expired."""
         given = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
         found = None
-        for digest, tenant in self._tenants.items():
+        for digest, grant in self._grants.items():
             if hmac.compare_digest(digest, given):
-                found = tenant
+                found = grant
         return found
+
+
+class _TokenFile(Tokens):
+    """The tokens of a file, which is looked at when a token is asked for."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._read = self._seen = _stamp(file)
+        self._looked_at = time.monotonic()
+        self._grants = Tokens.parse(file.read_text(encoding="utf-8"))._grants
+
+    def grant_of(self, token: str) -> Grant | None:
+        if time.monotonic() - self._looked_at >= RELOAD_SECONDS:
+            self._looked_at = time.monotonic()
+            self._look()
+        return super().grant_of(token)
+
+    def _look(self) -> None:
+        try:
+            stamp = _stamp(self._file)
+            if stamp == self._read:
+                return
+            if stamp != self._seen:  # perhaps half-written
+                self._seen = stamp
+                return
+            self._read = stamp  # a malformed file is not read again until it changes
+            self._grants = Tokens.parse(self._file.read_text(encoding="utf-8"))._grants
+        except (OSError, ValueError) as error:
+            log.error("the token file was not read again (%s)", _told(error))
+        else:
+            log.info("the token file was read again: %d tokens", len(self))
+
+
+def _stamp(file: Path) -> tuple[int, int, int]:
+    status = os.stat(file)
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _told(error: OSError | ValueError) -> str:
+    """Return what is wrong, without words of the file."""
+    return error.strerror or "OSError" if isinstance(error, OSError) else str(error)
+
+
+def _parse_options(grant: Grant, options: Iterable[str]) -> Grant:
+    scopes: set[Scope] = set()
+    namespaces: list[tuple[str, ...]] = []
+    for option in options:
+        name, _, value = option.partition("=")
+        if option in SCOPES:
+            scopes |= SCOPES & {option}
+        elif name == "namespace" and value:
+            namespaces.append(parse_namespace(value))
+        elif name == "expires" and value:
+            grant = replace(grant, expires_at=_parse_time(value))
+        else:
+            raise ValueError("behind the tenant stand read, write, admin, namespace=… or expires=…")
+    if scopes:
+        grant = replace(grant, scopes=frozenset(scopes))
+    return replace(grant, namespaces=tuple(namespaces)) if namespaces else grant
+
+
+def _parse_time(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("expires is a time such as 2027-01-31 or 2027-01-31T12:00Z") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _digest_of(token: str) -> bytes:

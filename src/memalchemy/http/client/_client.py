@@ -1,0 +1,76 @@
+"""`RemoteClient`: the connection to a server that the clients of its stores and logs have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Self
+
+from memalchemy.contracts import CheckpointerCapabilities
+from memalchemy.errors import DatabaseUnreachable
+from memalchemy.http import wire
+from memalchemy.http.client._remote import RemoteServer
+from memalchemy.http.client._transport import Transport
+
+
+class RemoteClient:
+    """A client of ``memalchemy serve``. Construction does no I/O."""
+
+    def __init__(
+        self,
+        base_url: str,
+        headers: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+        timeout: float = 30.0,
+        *,
+        token: str | None = None,
+    ) -> None:
+        self._server = RemoteServer(Transport(base_url, headers, auth, timeout, token))
+
+    @property
+    def base_url(self) -> str:
+        """The server's address, without a password."""
+        return self._server.url
+
+    @property
+    def identity(self) -> Transport:
+        """The holder of the connections, which can be closed when this object is gone."""
+        return self._server.transport
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_url!r})"
+
+    async def __aenter__(self) -> Self:
+        try:
+            with suppress(DatabaseUnreachable):  # the first call will say so, if it is still away
+                await self.connect()
+        except BaseException:
+            await self.close()  # nobody calls __aexit__ after a failed __aenter__
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def connect(self) -> CheckpointerCapabilities:
+        """Ask the server for its capabilities, and return those of its checkpointer.
+
+        Raises:
+            DatabaseUnreachable, AuthenticationFailed: the server did not answer, or refused.
+        """
+        return (await self._server.offer()).capabilities
+
+    async def close(self) -> None:
+        """Close the connections of the running loop. A later use opens new ones."""
+        await self._server.transport.close()
+
+
+def namespace_path(namespace: tuple[str, ...]) -> str:
+    """Return a namespace as one segment of a path."""
+    return wire.quote_id(spelled(namespace))
+
+
+def spelled(namespace: tuple[str, ...]) -> str:
+    """Return a namespace as people spell it: ``users/ada``; a stored path if its end is empty."""
+    parts = [part.replace("~", "~0").replace("/", "~1") for part in namespace]
+    return "/" + "".join(f"{part}/" for part in parts)

@@ -1,0 +1,58 @@
+"""Compressed bodies of requests and answers: gzip."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import re
+import zlib
+
+from memalchemy.http.server._problems import Problem
+
+SMALLEST = 1024
+"""Bytes of an answer from which it is compressed."""
+
+LARGE = 64 * 1024
+"""Bytes of an answer from which it is compressed in a thread."""
+
+LEVEL = 4
+
+_REFUSED = re.compile(r"q=0(\.0*)?")
+
+
+class Inflater:
+    """Decompresses the body of a request piece by piece, and never to more than is allowed."""
+
+    def __init__(self) -> None:
+        self._gzip = zlib.decompressobj(wbits=31)
+
+    def inflate(self, piece: bytes, limit: int, *, is_last: bool) -> bytes:
+        """Return what *piece* stands for: at most one byte more than *limit*.
+
+        Raises:
+            Problem: the body is not gzip, or it ends too early or too late (400).
+        """
+        try:
+            found = self._gzip.decompress(piece, limit + 1)
+        except zlib.error:
+            raise Problem(400, "the body is not gzip, as Content-Encoding says") from None
+        is_within = len(found) <= limit
+        if self._gzip.unused_data or (is_last and is_within and not self._gzip.eof):
+            raise Problem(400, "the body is not one whole stream of gzip")
+        return found
+
+
+def accepts_gzip(header: str) -> bool:
+    """Return whether an Accept-Encoding takes gzip."""
+    for part in header.lower().split(","):
+        name, *parameters = (text.strip() for text in part.split(";"))
+        if name in ("gzip", "*"):
+            return not any(_REFUSED.fullmatch(one) for one in parameters)
+    return False
+
+
+async def compress(document: bytes) -> bytes:
+    """Return *document* as gzip."""
+    if len(document) < LARGE:
+        return gzip.compress(document, LEVEL, mtime=0)
+    return await asyncio.to_thread(gzip.compress, document, LEVEL, mtime=0)

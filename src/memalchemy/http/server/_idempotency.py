@@ -1,0 +1,88 @@
+"""Writes that are done once, however often a client repeats them with one Idempotency-Key.
+
+The answer is stored with the write, in one transaction. So it is there for whoever repeats the
+request, after a lost connection, a restart, or through another server on the same database.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from memalchemy.errors import Conflict, MemalchemyError
+from memalchemy.http.server._context import Answer, RequestContext
+from memalchemy.http.server._problems import Problem
+
+NAMESPACE = ("memalchemy.http", "requests")
+"""Where the answers are, in the store of the tenant."""
+
+LIFETIME = 24 * 60 * 60
+"""Seconds for which an answer is kept."""
+
+_KEY = re.compile(r"[\x21-\x7e]{1,128}")
+
+Write = Callable[[RequestContext], Awaitable[Answer]]
+
+
+def check_key(key: str) -> str:
+    """Return an Idempotency-Key.
+
+    Raises:
+        Problem: it is empty, too long, or of other than visible ASCII characters (400).
+    """
+    if not _KEY.fullmatch(key):
+        raise Problem(400, "an Idempotency-Key is 1 to 128 visible ASCII characters")
+    return key
+
+
+def fingerprint(*parts: bytes) -> str:
+    """Return a digest of what makes a request the same as another."""
+    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+
+async def answer_once(context: RequestContext, key: str, request: str, write: Write) -> Answer:
+    """Do *write* and store its answer, or return the answer that is stored under *key*.
+
+    An error is not stored: nothing was done, and the request may be repeated.
+
+    Args:
+        request: the fingerprint of the request.
+
+    Raises:
+        Problem: the key was used for another request (422).
+    """
+    done = await _stored(context, key, request)
+    if done is not None:
+        return done
+    try:
+        async with context.db.transaction() as tx:
+            answer = await write(context.on(tx))
+            record = {
+                "request": request,
+                "status": answer.status,
+                "tree": answer.tree,
+                "headers": dict(answer.headers),
+            }
+            await context.requests.put(
+                NAMESPACE, key, record, ttl=LIFETIME, expected_version=None, connection=tx
+            )
+    except (MemalchemyError, Problem) as error:
+        # The same request may have been answered meanwhile, and then that is why this one failed.
+        if isinstance(error, MemalchemyError) and not isinstance(error, Conflict | LookupError):
+            raise
+        done = await _stored(context, key, request)
+        if done is None:
+            raise
+        return done
+    return answer
+
+
+async def _stored(context: RequestContext, key: str, request: str) -> Answer | None:
+    record: Any = await context.requests.get(NAMESPACE, key)
+    if record is None:
+        return None
+    if record["request"] != request:
+        raise Problem(422, "this Idempotency-Key was used for another request; nothing was done")
+    return Answer(record["tree"], record["status"], record["headers"])

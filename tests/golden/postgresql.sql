@@ -1234,6 +1234,60 @@ SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.namespace = $1::VARCHAR
 
+-- database.tenant_wall.read_wall()
+WITH found AS (
+  SELECT pg_class.oid, relrowsecurity
+  AND relforcerowsecurity AS forced
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('store_items', 'threads', 'checkpoints', 'deltas', 'embeddings')),
+made AS (
+  SELECT oid, forced
+  AND EXISTS (
+    SELECT 1
+    FROM pg_policy
+    WHERE polrelid = found.oid
+    AND polname = 'memalchemy_tenant') AS enforced
+  FROM found)
+SELECT CAST(current_user AS text) AS role, CAST(count(*) FILTER (WHERE true) AS integer) AS tables,
+  CAST(count(*) FILTER (WHERE made.enforced) AS integer) AS enforced,
+  CAST(count(*) FILTER (WHERE made.enforced
+    AND row_security_active(made.oid)) AS integer) AS active, CAST(count(*) FILTER (WHERE EXISTS (
+      SELECT 1
+      FROM pg_policy
+      WHERE polrelid = made.oid
+      AND polname = 'memalchemy_admin'
+      AND EXISTS (
+        SELECT 1
+        FROM unnest(polroles) AS given(role)
+        WHERE given.role = 0
+        OR pg_has_role(given.role, 'USAGE')))) AS integer) AS administered,
+  CAST(count(*) FILTER (WHERE EXISTS (
+      SELECT 1
+      FROM pg_policy
+      WHERE polrelid = made.oid
+      AND polname NOT IN ('memalchemy_tenant', 'memalchemy_admin'))) AS integer) AS others, (
+  SELECT CAST(count(*) AS integer)
+  FROM pg_proc
+  WHERE NOT proleakproof
+  AND oid = ANY (CAST(ARRAY['pg_catalog.ts_match_vq(tsvector, tsquery)',
+        'pg_catalog.to_tsvector(regconfig, text)', 'pg_catalog.tsvector_concat(tsvector, tsvector)',
+        'pg_catalog.array_to_tsvector(text[])', 'pg_catalog.textcat(text, text)',
+        'pg_catalog.jsonb_contains(jsonb, jsonb)', 'pg_catalog.jsonb_ne(jsonb,
+          jsonb)'] AS regprocedure[]))) AS leaky, (
+  SELECT CAST(rolsuper AS integer)
+  FROM pg_roles
+  WHERE rolname = current_user) AS superuser
+FROM made
+
+-- database.tenant_wall.set_tenant(scope=transaction)
+SELECT set_config('memalchemy.tenant', $1::VARCHAR, true) AS tenant
+
+-- database.tenant_wall.set_tenant(scope=session)
+SELECT set_config('memalchemy.tenant', $1::VARCHAR, false) AS tenant
+
 -- inspection._statements.changed_logs()
 SELECT threads.log_id, threads.thread_id, threads.namespace, threads.updated_at, threads.version,
   threads.next_seq

@@ -37,6 +37,7 @@ from memalchemy.cli.commands import (
     serve,
     stats,
     store,
+    tenants,
     vacuum,
     verify,
 )
@@ -154,3 +155,4 @@ for _command in (
 add_group(app, "store", "Read and write items of the store.", store.COMMANDS)
 add_group(app, "log", "Read logs of entries, such as conversations.", log.COMMANDS)
 add_group(app, "index", "Manage vector indexes.", index.COMMANDS)
+add_group(app, "tenants", "Wall tenants from each other in the database.", tenants.COMMANDS)

@@ -88,6 +88,7 @@ from memalchemy.dialects.base import (
     Failure,
     Maintenance,
     Statements,
+    TenantWall,
     TextIndexes,
     Vectors,
     original,
@@ -97,6 +98,7 @@ from memalchemy.dialects.base import (
 )
 from memalchemy.dialects.namespace_range import Live, in_namespace
 from memalchemy.dialects.postgresql_newest import newest_with_word
+from memalchemy.dialects.postgresql_tenants import TENANT_NOT_SET, PostgreSQLTenantWall
 from memalchemy.dialects.urls import (
     Target,
     display,
@@ -892,6 +894,7 @@ _BY_STATE = {
     "57P02": Failure.DISCONNECTED,
     "57P03": Failure.UNREACHABLE,
     "57P05": Failure.DISCONNECTED,
+    TENANT_NOT_SET: Failure.TENANT_NOT_SET,
     "XX001": Failure.CORRUPT,
     "XX002": Failure.CORRUPT,
 }
@@ -917,6 +920,7 @@ class PostgreSQL(Dialect):
     text: TextIndexes = PostgreSQLTextIndexes()
     vectors: Vectors = PostgreSQLVectors()
     maintenance: Maintenance = PostgreSQLMaintenance()
+    tenant_wall: TenantWall | None = PostgreSQLTenantWall()
 
     def read_url(self, url: URL, driver: str) -> Target:
         driver = driver or (

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from memalchemy.cli.command import command
+from memalchemy.cli.commands.tenants import warnings_about
 from memalchemy.cli.context import Context
 from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
 from memalchemy.errors import CapabilityMissing
@@ -95,15 +96,19 @@ async def downgrade(
 async def check(ctx: Context) -> None:
     """Check that the schema fits this release.
 
-    Ends with exit code 1 if it does not. Only reads.
+    Ends with exit code 1 if it does not. Warns if `tenants enforce` walls the tenants and the role
+    passes the wall. Only reads.
     """
     async with ctx.database(migrate="off", read_only=True) as db:
         await db.check()
         revision = await db.current()
+        warnings = warnings_about(await db.tenant_wall())
     if ctx.as_data:
-        ctx.terminal.print_data({"ok": True, "revision": revision})
-    else:
-        ctx.terminal.print(f"ok: this release works with revision {revision}")
+        ctx.terminal.print_data({"ok": True, "revision": revision, "warnings": warnings})
+        return
+    ctx.terminal.print(f"ok: this release works with revision {revision}")
+    for warning in warnings:
+        ctx.terminal.print(f"warning: {warning}")
 
 
 @command("current", example="memalchemy --db sqlite:///agent.db current")

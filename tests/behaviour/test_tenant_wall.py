@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from memalchemy import (
     ThreadLog,
 )
 from memalchemy.dialects import DIALECTS
-from memalchemy.events import on_statement
+from memalchemy.events import StatementEvent, subscribe_statements
 from memalchemy.maintenance import tenants
 from memalchemy.migrate import TABLES, VERSION_TABLE
 from memalchemy.schema import Base, CheckpointRow, DeltaRow, StoreItemRow, ThreadRow
@@ -106,6 +107,20 @@ async def admin(postgres: Postgres, walled: str) -> AsyncIterator[Database]:
         yield db
 
 
+@contextmanager
+def statements_sent() -> Iterator[list[str]]:
+    sent: list[str] = []
+
+    def note(event: StatementEvent) -> None:
+        sent.append(event.sql)
+
+    unsubscribe = subscribe_statements(note)
+    try:
+        yield sent
+    finally:
+        unsubscribe()
+
+
 def named(request: pytest.FixtureRequest, name: str) -> str:
     return f"{name}-{abs(hash(request.node.nodeid)) % 10**8}"
 
@@ -128,7 +143,7 @@ async def test_all_works_as_ever_on_every_road(
         assert len(await store.search(("n",), filter={"colour": "red"})) == 1
         await checkpointer.fork("t", new_thread_id="forked")
         assert await checkpointer.prune("t", keep_last=1) == 2
-        assert await checkpointer.delete_thread("forked")
+        assert await checkpointer.delete("forked")
         assert await checkpointer.list_threads() == ["t"]
         async with db.transaction() as tx:
             await store.put(("n",), "in tx", 1, connection=tx)
@@ -152,13 +167,12 @@ async def test_many_tenants_at_once_share_a_pool_of_two(
 
 
 async def test_saves_of_two_tenants_never_share_a_statement(app: Database) -> None:
-    sent: list[str] = []
     checkpointers = [Checkpointer(app.for_tenant(f"shares-{n % 3}")) for n in range(60)]
     for one in checkpointers[:3]:
         await one.save({}, "warm")
-    with on_statement(lambda event: sent.append(event.sql)):
+    with statements_sent() as sent:
         await asyncio.gather(*(one.save({"n": n}, f"t{n}") for n, one in enumerate(checkpointers)))
-    assert len(sent) < 60  # they were batched
+    assert sum("INSERT" in sql for sql in sent) < 60  # they were batched
     for n in range(3):
         found = await Checkpointer(app.for_tenant(f"shares-{n}")).list_threads(pattern="t*")
         assert len(found) == 20
@@ -171,8 +185,7 @@ async def test_a_lone_statement_costs_one_round_trip_whoever_had_the_connection(
     for one in (first, second) * 2:
         await one.save({"n": 1}, "t")
         await one.load("t")
-    sent: list[str] = []
-    with on_statement(lambda event: sent.append(event.sql)):
+    with statements_sent() as sent:
         for one in (first, second) * 3:
             await one.save({"n": 2}, "t")
             assert await one.load("t") == {"n": 2}
@@ -239,7 +252,7 @@ async def test_administration_needs_a_role_that_sees_all(
             assert await Checkpointer(target.for_tenant(f"many-{n}")).load("t") == {"n": n}
     report = await verify(admin, all_tenants=True)
     assert report.ok
-    assert report.threads >= 2 if hasattr(report, "threads") else True
+    assert report.logs >= 2
 
 
 async def test_keys_of_all_tenants_are_rotated_by_an_administrator(
@@ -256,39 +269,43 @@ async def test_keys_of_all_tenants_are_rotated_by_an_administrator(
         assert (await rotate_keys(db.for_tenant("keyed"), dry_run=True)).rotated == 0
 
 
-async def test_a_process_that_was_running_finds_the_wall(postgres: Postgres) -> None:
-    if not postgres.execute(f"SELECT 1 FROM pg_roles WHERE rolname = '{APP}'"):
-        postgres.execute(f"CREATE ROLE {APP} LOGIN")
+@pytest.fixture
+def unwalled(postgres: Postgres, walled: str) -> Iterator[str]:
+    """A database of the test's own, for which the application's role has all rights."""
     with migrated_database(postgres) as name:
         for grant in DIALECTS["postgresql"].maintenance.grants(APP, None, (*TABLES, VERSION_TABLE)):
             postgres.execute(grant, name)
-        dbs = [
-            Database(postgres.url(name, driver=driver, user=APP))
-            for driver in ("asyncpg", "psycopg")
-        ]
-        engine = create_async_engine(postgres.url(name, driver="asyncpg", user=APP))
-        for db in dbs:
-            await Checkpointer(db).save({"n": 1}, "t")
+        yield name
+
+
+async def test_a_process_that_was_running_finds_the_wall(postgres: Postgres, unwalled: str) -> None:
+    dbs = [
+        Database(postgres.url(unwalled, driver=driver, user=APP))
+        for driver in ("asyncpg", "psycopg")
+    ]
+    engine = create_async_engine(postgres.url(unwalled, driver="asyncpg", user=APP))
+    for db in dbs:
+        await Checkpointer(db).save({"n": 1}, "t")
+    async with engine.begin() as connection:
+        assert await Checkpointer(dbs[0]).load("t", connection=connection) == {"n": 1}
+    async with Database(postgres.url(unwalled)) as owner:
+        await tenants.enforce(owner)
+    for db in dbs:
+        assert await Checkpointer(db).load("t") == {"n": 1}
+        await Checkpointer(db).save({"n": 1}, "t")
+        assert (await db.tenant_wall()).is_active
+    with pytest.raises(MemalchemyError, match="Try again"):
         async with engine.begin() as connection:
-            assert await Checkpointer(dbs[0]).load("t", connection=connection) == {"n": 1}
-        async with Database(postgres.url(name)) as owner:
-            await tenants.enforce(owner)
-        for db in dbs:
-            assert await Checkpointer(db).load("t") == {"n": 1}
-            await Checkpointer(db).save({"n": 1}, "t")
-            assert (await db.tenant_wall()).is_active
-        with pytest.raises(MemalchemyError, match="Try again"):
-            async with engine.begin() as connection:
-                await Checkpointer(dbs[0]).load("t", connection=connection)
-        async with engine.begin() as connection:
-            assert await Checkpointer(dbs[0]).load("t", connection=connection) == {"n": 1}
-        async with Database(postgres.url(name)) as owner:
-            assert not (await tenants.release(owner)).enforced
-        for db in dbs:
-            assert await Checkpointer(db).load("t") == {"n": 1}
-            assert not (await db.tenant_wall()).is_active
-            await db.close()
-        await engine.dispose()
+            await Checkpointer(dbs[0]).load("t", connection=connection)
+    async with engine.begin() as connection:
+        assert await Checkpointer(dbs[0]).load("t", connection=connection) == {"n": 1}
+    async with Database(postgres.url(unwalled)) as owner:
+        assert not (await tenants.release(owner)).enforced
+    for db in dbs:
+        assert await Checkpointer(db).load("t") == {"n": 1}
+        assert not (await db.tenant_wall()).is_active
+        await db.close()
+    await engine.dispose()
 
 
 async def test_a_connection_of_the_hosts_in_autocommit_is_refused(
@@ -334,8 +351,8 @@ async def test_text_searches_keep_their_indexes(app: Database) -> None:
         "ix_checkpoints_meta": "SELECT seq FROM checkpoints WHERE meta <> '{}'::jsonb "
         'AND meta @> \'{"colour": "teal"}\'',
         "ix_store_items_search": "SELECT key FROM store_items WHERE "
-        "(((to_tsvector('simple', coalesce(search_text, '')) || to_tsvector('simple', "
-        "coalesce(field_terms, ''))) || array_to_tsvector(ARRAY[chr(31) || tenant || chr(31) || "
+        "(((to_tsvector('simple', CASE WHEN search_text IS NULL THEN '' ELSE search_text END) || "
+        "to_tsvector('simple', CASE WHEN field_terms IS NULL THEN '' ELSE field_terms END)) || array_to_tsvector(ARRAY[chr(31) || tenant || chr(31) || "
         "namespace]))) @@ to_tsquery('simple', 'samovar')",
     }
 
@@ -349,7 +366,7 @@ async def test_text_searches_keep_their_indexes(app: Database) -> None:
 
     for index, plan in (await db.run_sync(explain)).items():
         assert f"Bitmap Index Scan on {index}" in plan, plan
-        assert "memalchemy.tenant" in plan, plan  # the policy is there
+        assert "InitPlan" in plan, plan  # the tenant of the policy
 
 
 async def test_vector_searches_keep_their_index(
@@ -411,13 +428,13 @@ async def forge_handles(db: Database, theirs: str, at: random.Random) -> Any:
         case 6:
             return [one async for one in checkpointer.history(thread)]
         case 7:
-            return await checkpointer.query_by_metadata({"secret": SECRET})
+            return await checkpointer.query_by_metadata("secret", SECRET)
         case 8:
             return await log.tail(thread, 10)
         case 9:
             return await checkpointer.fork(thread, new_thread_id="stolen")
         case _:
-            return await checkpointer.delete_thread(thread)
+            return await checkpointer.delete(thread)
 
 
 async def query_as_orm(session: AsyncSession, theirs: str, at: random.Random) -> Any:

@@ -73,9 +73,11 @@ WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
   FROM store_items
-  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
-          coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  WHERE ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
 FROM store_items
 JOIN within ON within.namespace = store_items.namespace
@@ -93,9 +95,11 @@ WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
   FROM store_items
-  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
-          coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  WHERE ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
 FROM store_items
 JOIN within ON within.namespace = store_items.namespace
@@ -8507,17 +8511,21 @@ AND row_here.key BETWEEN $3::VARCHAR
 AND $4::VARCHAR
 AND (row_here.search_text IS NOT NULL
   OR row_here.field_terms IS NOT NULL)
-AND (((to_tsvector('simple', coalesce(row_here.search_text, '')) || to_tsvector('simple',
-          coalesce(row_here.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
+AND (((to_tsvector('simple', CASE
+        WHEN (row_here.search_text IS NULL) THEN ''
+        ELSE row_here.search_text END) || to_tsvector('simple', CASE
+        WHEN (row_here.field_terms IS NULL) THEN ''
+        ELSE row_here.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
           FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
           FROM '^(?:\S+ ){0,7}\S+')))))
 AND NOT (EXISTS (
     SELECT 1
     FROM store_items AS found
-    WHERE (((to_tsvector('simple', coalesce(found.search_text, '')) || to_tsvector('simple',
-              coalesce(found.field_terms,
-                ''))) || array_to_tsvector(ARRAY[((chr(31) || found.tenant) || chr(31)) || found.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
+    WHERE (((to_tsvector('simple', CASE
+            WHEN (found.search_text IS NULL) THEN ''
+            ELSE found.search_text END) || to_tsvector('simple', CASE
+            WHEN (found.field_terms IS NULL) THEN ''
+            ELSE found.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || found.tenant) || chr(31)) || found.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
               FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
               FROM '^(?:\S+ ){0,7}\S+')))))
     AND found.tenant IS NOT DISTINCT
@@ -9435,9 +9443,11 @@ WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
   FROM store_items
-  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
-          coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  WHERE ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
 SELECT within.namespace, within.key, within.updated_at
 FROM within
 LIMIT $2
@@ -9447,9 +9457,11 @@ WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
   FROM store_items
-  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
-          coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  WHERE ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
 SELECT within.namespace, within.key, within.updated_at
 FROM within
 LIMIT $2
@@ -9460,9 +9472,11 @@ WITH found AS MATERIALIZED (
     SELECT store_items.namespace AS namespace, store_items.key AS key,
       store_items.updated_at AS updated_at
     FROM store_items
-    WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
-            coalesce(store_items.field_terms,
-              ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+    WHERE ((to_tsvector('simple', CASE
+          WHEN (store_items.search_text IS NULL) THEN ''
+          ELSE store_items.search_text END) || to_tsvector('simple', CASE
+          WHEN (store_items.field_terms IS NULL) THEN ''
+          ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
   SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
   FROM within
   LIMIT $2::INTEGER), few AS MATERIALIZED (
@@ -9491,9 +9505,11 @@ WITH found AS MATERIALIZED (
     SELECT store_items.namespace AS namespace, store_items.key AS key,
       store_items.updated_at AS updated_at
     FROM store_items
-    WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
-            coalesce(store_items.field_terms,
-              ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+    WHERE ((to_tsvector('simple', CASE
+          WHEN (store_items.search_text IS NULL) THEN ''
+          ELSE store_items.search_text END) || to_tsvector('simple', CASE
+          WHEN (store_items.field_terms IS NULL) THEN ''
+          ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
   SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
   FROM within
   LIMIT $2::INTEGER), few AS MATERIALIZED (
@@ -9545,9 +9561,13 @@ AND deltas.kind IN ('entry')
 
 -- search.text.search_checkpoints(below=False, weighed=False, one=False, last_stored=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -9608,9 +9628,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(below=False, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -9845,9 +9869,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(below=False, weighed=True, one=False, last_stored=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -9924,9 +9952,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(below=False, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -10194,9 +10226,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(below=True, weighed=False, one=False, last_stored=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -10258,9 +10294,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(below=True, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -10491,9 +10531,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(below=True, weighed=True, one=False, last_stored=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -10571,9 +10615,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(below=True, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -10837,9 +10885,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_entries(scope=namespace, weighed=False, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -10899,9 +10951,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=False, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -10930,9 +10986,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=True, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -11004,9 +11064,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=True, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -11048,9 +11112,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=False, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -11111,9 +11179,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=False, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -11143,9 +11215,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=True, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -11218,9 +11294,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=True, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -11263,9 +11343,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=False, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -11326,9 +11410,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=False, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -11358,9 +11446,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=True, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -11433,9 +11525,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=True, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -11478,14 +11574,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_items(below=False, weighed=False, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest((
-      SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))
-  WHERE length(anon_2.term) BETWEEN $4::INTEGER
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
   AND $5::INTEGER),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -11539,14 +11642,21 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=False, weighed=False, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest((
-      SELECT CAST($1::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_1.term))
-  WHERE length(anon_1.term) BETWEEN $3::INTEGER
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
   AND $4::INTEGER),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
@@ -11568,14 +11678,21 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=False, weighed=True, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest((
-      SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))
-  WHERE length(anon_2.term) BETWEEN $4::INTEGER
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
   AND $5::INTEGER),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -11644,18 +11761,25 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=False, weighed=True, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
     store_items.checksum AS checksum, store_items.created_at AS created_at,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
     store_items.lifetime AS lifetime, store_items.value AS value,
     store_items.search_text AS search_text
-  FROM unnest((
-      SELECT CAST($1::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_1.term))
-  WHERE length(anon_1.term) BETWEEN $3::INTEGER
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
   AND $4::INTEGER),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
@@ -11696,14 +11820,21 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=True, weighed=False, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest((
-      SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))
-  WHERE length(anon_2.term) BETWEEN $4::INTEGER
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
   AND $5::INTEGER),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -11759,14 +11890,21 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=True, weighed=False, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest((
-      SELECT CAST($1::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_1.term))
-  WHERE length(anon_1.term) BETWEEN $3::INTEGER
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
   AND $4::INTEGER),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
@@ -11790,14 +11928,21 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=True, weighed=True, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest((
-      SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))
-  WHERE length(anon_2.term) BETWEEN $4::INTEGER
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
   AND $5::INTEGER),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -11868,18 +12013,25 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=True, weighed=True, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
     store_items.checksum AS checksum, store_items.created_at AS created_at,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
     store_items.lifetime AS lifetime, store_items.value AS value,
     store_items.search_text AS search_text
-  FROM unnest((
-      SELECT CAST($1::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_1.term))
-  WHERE length(anon_1.term) BETWEEN $3::INTEGER
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
   AND $4::INTEGER),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,

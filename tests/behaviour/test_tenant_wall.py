@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import asyncpg
 import pytest
 from shelf import Embedder
 from sqlalchemy import delete, insert, select, text, update
@@ -24,6 +25,7 @@ from memalchemy import (
     Store,
     ThreadLog,
 )
+from memalchemy.database.executors.asyncpg import AsyncpgConnection
 from memalchemy.dialects import DIALECTS
 from memalchemy.events import StatementEvent, subscribe_statements
 from memalchemy.maintenance import tenants
@@ -339,34 +341,57 @@ async def test_a_transaction_of_the_hosts_is_of_the_tenant_that_worked_in_it_las
     await engine.dispose()
 
 
-async def test_text_searches_keep_their_indexes(app: Database) -> None:
-    """Under a policy only leakproof conditions are answered by an index; see EXPLAIN."""
+async def test_text_searches_keep_their_indexes(
+    app: Database, postgres: Postgres, walled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below a policy only leakproof conditions are answered by an index; see EXPLAIN."""
     db = app.for_tenant("explained")
     checkpointer, store = Checkpointer(db), Store(db)
-    await checkpointer.save({"w": "samovar"}, "t", metadata={"colour": "teal"})
-    await store.put(("n",), "k", "samovar", metadata={"colour": "teal"})
-    conditions = {
-        "ix_deltas_search_text": "SELECT seq FROM deltas WHERE search_text IS NOT NULL AND "
-        "to_tsvector('simple', search_text) @@ to_tsquery('simple', 'samovar')",
-        "ix_checkpoints_meta": "SELECT seq FROM checkpoints WHERE meta <> '{}'::jsonb "
-        'AND meta @> \'{"colour": "teal"}\'',
-        "ix_store_items_search": "SELECT key FROM store_items WHERE "
-        "(((to_tsvector('simple', CASE WHEN search_text IS NULL THEN '' ELSE search_text END) || "
-        "to_tsvector('simple', CASE WHEN field_terms IS NULL THEN '' ELSE field_terms END)) || array_to_tsvector(ARRAY[chr(31) || tenant || chr(31) || "
-        "namespace]))) @@ to_tsquery('simple', 'samovar')",
+
+    async def fill(worker: int) -> None:
+        for n in range(worker, 1500, 30):
+            user = {"user": f"u{n % 300}"}
+            await checkpointer.save({"w": f"word{n}"}, f"t{n % 50}", metadata=user)
+            await store.put(("n",), f"k{n}", f"word{n}", metadata=user)
+
+    await asyncio.gather(*map(fill, range(30)))
+    for table in TABLES:
+        postgres.execute(f"VACUUM ANALYZE {table}", walled)
+    sent: list[tuple[str, Any]] = []
+    send = AsyncpgConnection._send
+
+    async def note(self: Any, compiled: Any, values: Any) -> Any:
+        sent.append((compiled.sql, values))
+        return await send(self, compiled, values)
+
+    monkeypatch.setattr(AsyncpgConnection, "_send", note)
+    searches = {
+        "ix_deltas_search_text": [
+            lambda: checkpointer.search("word17"),
+            lambda: checkpointer.search("word17 word23"),
+        ],
+        "ix_checkpoints_meta": [lambda: checkpointer.query_by_metadata("user", "u7")],
+        "ix_store_items_search": [
+            lambda: store.search(("n",), "word17"),
+            lambda: store.search((), "word17", prefix=True),
+            lambda: store.search(("n",), filter={"user": "u7"}),
+            lambda: store.search(("n",), "word7", filter={"user": "u7"}),
+        ],
     }
-
-    def explain(connection: Any) -> dict[str, str]:
-        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
-        connection.exec_driver_sql("SET LOCAL enable_indexscan = off")
-        return {
-            index: "\n".join(connection.exec_driver_sql(f"EXPLAIN {sql}").scalars())
-            for index, sql in conditions.items()
-        }
-
-    for index, plan in (await db.run_sync(explain)).items():
-        assert f"Bitmap Index Scan on {index}" in plan, plan
-        assert "InitPlan" in plan, plan  # the tenant of the policy
+    raw = await asyncpg.connect(postgres.url(walled, user=APP))
+    for index, calls in searches.items():
+        for call in calls:
+            sent.clear()
+            assert await call()
+            plans = []
+            async with raw.transaction():
+                await raw.execute("SELECT set_config('memalchemy.tenant', 'explained', true)")
+                for sql, values in sent:
+                    plans.append(await raw.fetch(f"EXPLAIN {sql}", *values))
+            last = "\n".join(row[0] for row in plans[-1])
+            assert f"Bitmap Index Scan on {index}" in last, last
+            assert "Filter: ((tenant)::text = (InitPlan" in last, last  # of the policy
+    await raw.close()
 
 
 async def test_vector_searches_keep_their_index(

@@ -300,6 +300,7 @@ class WalledStatements:
         self._raw = raw
         self._prepared: dict[str, Any] = {}
         self._setting: Any = None
+        self._messages: dict[str, bytes] = {}
 
     async def prepare(self, sql: str, seconds: float | None) -> Any:
         """Return *sql* prepared, within so many *seconds*, and be ready to send a tenant."""
@@ -325,14 +326,20 @@ class WalledStatements:
         """
         if self._raw.is_closed():
             return  # asyncpg says so
+        messages = self._messages.get(tenant)
+        if messages is None:
+            if len(self._messages) >= self.MOST:
+                self._messages.clear()
+            messages = self._messages[tenant] = self._messages_for(tenant)
+        # asyncpg has no public way to write, and reads over answers that have no rows.
+        self._raw._transport.write(messages)
+
+    def _messages_for(self, tenant: str) -> bytes:
         name = self._setting.get_name().encode() + b"\0"
         value = encode_id(tenant).encode()
         bind = b"\0" + name + struct.pack("!HHi", 0, 1, len(value)) + value + b"\0\0"
         execute = struct.pack("!iBi", 9, 0, 0)
-        # asyncpg has no public way to write, and reads over answers that have no rows.
-        self._raw._transport.write(
-            b"".join((b"B", struct.pack("!i", 4 + len(bind)), bind, b"E", execute))
-        )
+        return b"".join((b"B", struct.pack("!i", 4 + len(bind)), bind, b"E", execute))
 
 
 _SET_TENANT = "SELECT 1 WHERE set_config('memalchemy.tenant', $1, true) IS NULL"

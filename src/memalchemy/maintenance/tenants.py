@@ -88,9 +88,11 @@ async def status(db: Database) -> TenantWall:
 def enforce_script(
     dialect: Dialect, schema: str | None, *, admins: Sequence[str] = (), leakproof: bool = True
 ) -> list[str]:
-    """Return the statements of `enforce`, for the owner, and with *leakproof* a superuser."""
+    """Return the statements of `enforce`, for the owner; with *leakproof* the last ones, behind a
+    comment, are for a superuser.
+    """
     wall = _wall(dialect)
-    marks = wall.mark_leakproof() if leakproof else []
+    marks = ["-- As a superuser:", *wall.mark_leakproof()] if leakproof else []
     return [*wall.enforce(schema, migrate.TABLES, admins), *marks]
 
 

@@ -38,9 +38,9 @@ async def enforce(
     ] = True,
     sql: SqlOption = False,
 ) -> None:
-    """Wall the tenants from each other by row-level security, on PostgreSQL.
+    """Wall the tenants from each other (PostgreSQL).
 
-    A transaction then reaches the rows of the one tenant that it has set, and memalchemy sets it
+    By row-level security: a transaction then reaches the rows of the one tenant that it has set, and memalchemy sets it
     for all that it sends. Needs the owner of the tables, who is walled, too. May be repeated.
     """
     from memalchemy.maintenance import tenants

@@ -109,7 +109,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "asyncio_only(reason): what --face sync does not have, or tests elsewhere"
     )
-    config.addinivalue_line("markers", "plaintext_only(reason): what cannot be under --encrypted")
+    config.addinivalue_line(
+        "markers", "plaintext_only(reason, on=databases): what cannot be under --encrypted"
+    )
     config.addinivalue_line("markers", "own_keys: says itself what is encrypted, and with what")
     config.addinivalue_line("markers", "alone: measures time or fills the machine; see neighbours")
     neighbours.meet(config)
@@ -134,10 +136,19 @@ def pytest_configure(config: pytest.Config) -> None:
         sync_face.put_under_the_tests()
 
 
+def _database_of(item: pytest.Item) -> str | None:
+    """The database that an item is parametrized with."""
+    parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    return parameters.get("database")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--encrypted"):
         for item in items:
-            if mark := item.get_closest_marker("plaintext_only"):
+            mark = item.get_closest_marker("plaintext_only")
+            if mark is not None and _database_of(item) in mark.kwargs.get(
+                "on", (_database_of(item),)
+            ):
                 item.add_marker(pytest.mark.xfail(reason=mark.args[0], strict=True))
         _leave_out(config, items, "own_keys")
     if config.getoption("--face") == "sync":

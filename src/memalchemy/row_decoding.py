@@ -12,6 +12,7 @@ from memalchemy.codec import deltas
 from memalchemy.codec.checksum import check_payload, check_state
 from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.payloads import decode_payload, decode_writes
+from memalchemy.codec.places import item_place, row_place, state_place
 from memalchemy.codec.values import decode_state
 from memalchemy.contracts import PendingWrite
 from memalchemy.errors import CapabilityMissing, Corrupt
@@ -41,18 +42,19 @@ def decode(row: Any, *, keys: Keys = None, bases: Iterable[Any] = ()) -> Any:
     """
     keyring = Keyring(keys, allow_plaintext=True)
     if hasattr(row, "value"):
-        codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.value))
+        place = item_place(row.tenant, row.namespace, row.key, row.version)
+        codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.value), place)
         return decode_payload(payload, checksum, codec)
-    codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+    if row.kind in ("snapshot", "delta"):
+        return _state(row, keyring, bases)
+    place = row_place(row.tenant, row.log_id, row.seq, row.kind, row.label)
+    codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)
     if row.kind == "entry":
         return decode_payload(payload, checksum, codec)
-    if row.kind == "write":
-        task_id, task_path, given = decode_writes(payload, checksum, codec)
-        return [
-            PendingWrite(task_id, index, channel, value, task_path)
-            for index, channel, value in given
-        ]
-    return _state(row, keyring, bases)
+    task_id, task_path, given = decode_writes(payload, checksum, codec)
+    return [
+        PendingWrite(task_id, index, channel, value, task_path) for index, channel, value in given
+    ]
 
 
 def _state(row: Any, keyring: Keyring, bases: Iterable[Any]) -> dict[str, Any]:
@@ -69,7 +71,10 @@ def _state(row: Any, keyring: Keyring, bases: Iterable[Any]) -> dict[str, Any]:
         chain.append(base)
     payloads, checksum = [], 0
     for link in reversed(chain):
-        codec, checksum, payload = keyring.decrypt(link.codec, link.checksum, bytes(link.payload))
+        place = state_place(link.tenant, link.log_id, link.seq)
+        codec, checksum, payload = keyring.decrypt(
+            link.codec, link.checksum, bytes(link.payload), place
+        )
         if codec != deltas.CODEC:
             raise Corrupt(f"a stored state has the unknown codec {codec!r}")
         check_payload(payload, checksum)

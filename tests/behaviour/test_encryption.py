@@ -24,10 +24,12 @@ from memalchemy import (
     NotEncrypted,
     Store,
     StoreCapabilityError,
+    ThreadLog,
 )
 from memalchemy.codec import encryption
 from memalchemy.codec.encryption import generate_key
 from memalchemy.database import OFF_LOOP_BYTES
+from memalchemy.verify import verify
 from rows import of_thread
 
 pytestmark = pytest.mark.own_keys
@@ -133,7 +135,7 @@ async def test_nothing_private_is_stored_and_all_of_it_loads(opened: Open) -> No
     listed = await store.list_items(SPACE, order="key")
     assert [item.value.get("n") for item in listed] == [0, 1, 2, None]
     for row in [*await rows(db, "deltas"), *await rows(db, "store_items")]:
-        assert row["codec"].endswith("+gcm1")
+        assert row["codec"].endswith("+gcm2")
         assert row["search_text"] is None
     assert {row["field_terms"] for row in await rows(db, "store_items")} == {"fothers"}
 
@@ -321,7 +323,7 @@ async def test_plaintext_is_refused_and_named_unless_that_is_allowed(opened: Ope
     await agent.save(STATE | {"more": 1}, "t", "new", parent_id="c3")
     codecs = {row["seq"]: (row["kind"], row["codec"]) for row in await rows(db, "deltas")
               if row["thread_id"] == "t"}  # fmt: skip
-    assert codecs[max(codecs)] == ("delta", "splice+gcm1"), "a sealed row on one that is not"
+    assert codecs[max(codecs)] == ("delta", "splice+gcm2"), "a sealed row on one that is not"
     again = Checkpointer(await opened(allow_plaintext=True))
     assert await again.load("t", "new") == STATE | {"more": 1}
 
@@ -353,42 +355,80 @@ async def test_changed_bytes_are_corrupt(opened: Open) -> None:
     assert await Store(db).get(SPACE, "one") == VALUE
 
 
-async def test_what_swapping_rows_can_do_is_what_the_documentation_says(opened: Open) -> None:
-    """A payload does not say where it belongs: of one kind, two can be swapped. A difference is
-    held to its base, and one kind is not another.
-    """
+async def test_a_payload_opens_in_no_other_row(opened: Open) -> None:
+    """Moved to another log, position, key, version, tenant or kind it is refused."""
     db = await opened()
-    agent, store = Checkpointer(db), Store(db)
+    agent, log, store = Checkpointer(db), ThreadLog(db), Store(db)
     long = {"long": "x" * 2000, "more": list(range(500))}
     for thread in ("a", "b"):
         for step in range(3):
             await agent.save(long | {"thread": thread, "step": step}, thread, f"{thread}{step}")
+        await log.append(f"{thread}-log", [f"{thread} one", f"{thread} two"])
+    for step in (0, 1):
+        await agent.put_writes([("channel", step)], "a", f"a{step}", f"task{step}")
     await store.put(SPACE, "hers", "her value")
+    await store.put(SPACE, "his", "an older value")
+    older = {row["key"]: row for row in await rows(db, "store_items")}["his"]
     await store.put(SPACE, "his", "his value")
-    deltas = {(r["thread_id"], r["seq"]): r for r in await rows(db, "deltas")}
-    items = {r["key"]: r for r in await rows(db, "store_items")}
-    assert deltas["a", 1]["kind"] == "snapshot"
-    assert deltas["a", 2]["kind"] == "delta"
+    other = db.for_tenant("other")
+    await Store(other).put(SPACE, "his", "a stranger's value")
+    deltas = {(row["thread_id"], row["seq"]): row for row in await rows(db, "deltas")}
+    items = {(row["tenant"], row["key"]): row for row in await rows(db, "store_items")}
+    first_write, second_write = (deltas["a", seq] for seq in (4, 5))
+    assert {first_write["kind"], second_write["kind"]} == {"write"}
+    assert (deltas["a", 1]["kind"], deltas["a", 2]["kind"]) == ("snapshot", "delta")
 
-    async def put_into(thread: str, seq: int, row: dict[str, Any], payload: bytes) -> None:
+    async def into_row(thread: str, seq: int, from_: dict[str, Any], payload: bytes) -> None:
         await change(
             db,
-            f"UPDATE deltas SET payload = :p, checksum = :c WHERE {of_thread(thread)} AND seq = :s",
-            p=payload, c=row["checksum"], s=seq,
+            "UPDATE deltas SET payload = :p, checksum = :c, codec = :k "
+            f"WHERE {of_thread(thread)} AND seq = :s",
+            p=payload, c=from_["checksum"], k=from_["codec"], s=seq,
         )  # fmt: skip
 
-    await change(
-        db, "UPDATE store_items SET value = :v, checksum = :c WHERE key = 'his'",
-        v=items["hers"]["value"], c=items["hers"]["checksum"],
-    )  # fmt: skip
-    assert await store.get(SPACE, "his") == "her value"
-    await put_into("b", 1, deltas["a", 1], deltas["a", 1]["payload"])
-    assert (await agent.load("b", "b0"))["thread"] == "a"
-    with pytest.raises(Corrupt):
-        await agent.load("b", "b1")
-    await put_into("a", 1, items["hers"], items["hers"]["value"])
-    with pytest.raises(Corrupt):
-        await agent.load("a", "a0")
+    async def into_item(from_: dict[str, Any], payload: bytes) -> None:
+        await change(
+            db,
+            "UPDATE store_items SET value = :v, checksum = :c, codec = :k "
+            "WHERE key = 'his' AND tenant = :t",
+            v=payload, c=from_["checksum"], k=from_["codec"], t=db.tenant,
+        )  # fmt: skip
+
+    his = items[db.tenant, "his"]
+    for source, payload in (
+        (items[db.tenant, "hers"], "value"),
+        (items["other", "his"], "value"),
+        (older, "value"),
+        (deltas["a-log", 1], "payload"),
+    ):
+        await into_item(source, source[payload])
+        with pytest.raises(Corrupt, match="moved from another row"):
+            await store.get(SPACE, "his")
+        with pytest.raises(Corrupt, match="moved from another row"):
+            await store.list_items(SPACE)
+        assert [finding.key for finding in (await verify(db)).findings] == ["his"]
+    await into_item(his, his["value"])
+    assert await store.get(SPACE, "his") == "his value"
+
+    for thread, seq, reading in (
+        ("a", 1, lambda: agent.load("a", "a0")),
+        ("a", 2, lambda: agent.load("a", "a1")),
+        ("a", 4, lambda: agent.get_writes("a", "a0")),
+        ("a-log", 2, lambda: log.tail("a-log", 10)),
+    ):
+        own = deltas[thread, seq]
+        for other_row in deltas.values():
+            if other_row is own:
+                continue
+            await into_row(thread, seq, other_row, other_row["payload"])
+            with pytest.raises(Corrupt):
+                await reading()
+        await into_row(thread, seq, his, his["value"])
+        with pytest.raises(Corrupt):
+            await reading()
+        await into_row(thread, seq, own, own["payload"])
+        assert await reading()
+    assert (await verify(db)).findings == ()
 
 
 async def test_large_states_and_values_are_sealed_and_opened_off_the_loop(opened: Open) -> None:

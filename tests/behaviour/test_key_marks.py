@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
-from test_encryption import Open, opened
+from test_encryption import Open, change, dump, opened
 
 from host_urls import async_url
 from memalchemy import Checkpointer, Database, KeyMissing, NotEncrypted, Store, ThreadLog
@@ -185,18 +185,48 @@ async def test_a_database_that_was_not_encrypted_may_be_from_now_on(opened: Open
         await put(await opened(keys=None))
 
 
-async def test_without_keys_one_may_read_delete_and_copy_what_is_encrypted(opened: Open) -> None:
+async def test_without_keys_one_may_delete_what_is_encrypted_and_copy_nothing(opened: Open) -> None:
+    """A copy is sealed for its own place, which takes the key."""
     keyed = await opened(keys=[KEY])
     await save(keyed)
     await put(keyed)
     await ThreadLog(keyed).append("t", ["a", "b"])
     db = await opened(keys=None)
 
-    assert await Checkpointer(db).fork("t", new_thread_id="forked") == "forked"
+    for copying in (
+        Checkpointer(db).fork("t", new_thread_id="forked"),
+        Checkpointer(db).copy_thread("t", "copied"),
+        ThreadLog(db).fork("t", new_thread_id="forked"),
+    ):
+        with pytest.raises(KeyMissing, match="nothing was written"):
+            await copying
     assert await Store(db).delete(SPACE, "k")
     assert await ThreadLog(db).clear("t") == 2
     assert await Checkpointer(db).delete("t")
-    assert await Checkpointer(keyed).load("forked") == {"n": 1}
+    assert await Checkpointer(keyed).list_threads() == []
+
+
+@pytest.mark.parametrize("what", ["states", "entries", "items"])
+async def test_a_removed_mark_lets_nobody_write_plaintext(opened: Open, what: str) -> None:
+    keyed = await opened(keys=[KEY])
+    filling: dict[str, Any] = {"states": save, "items": put}
+    if what == "entries":
+        await ThreadLog(keyed).append("t", ["a", "b"])
+    else:
+        await filling[what](keyed)
+    await change(keyed, "DELETE FROM store_items WHERE namespace = '/~keys/'")
+    before = await dump(keyed)
+    db = await opened(keys=None)
+
+    for writing in (
+        Checkpointer(db).save({"n": 1}, "another"),
+        ThreadLog(db).append("another", ["plain"]),
+        Store(db).put(SPACE, "another", "plain"),
+        Store(db).put_batch([(SPACE, "another", "plain")]),
+    ):
+        with pytest.raises(KeyMissing, match="the registration was removed"):
+            await writing
+    assert await dump(keyed) == before
 
 
 async def test_a_mark_is_no_item_of_anybodys(opened: Open) -> None:

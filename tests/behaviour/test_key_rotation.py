@@ -133,7 +133,7 @@ async def test_what_was_not_encrypted_is_and_its_words_are_gone(opened: Open) ->
     for table in ("deltas", "store_items"):
         for row in await rows(db, table):
             assert row["search_text"] is None
-            assert row["codec"].endswith("+gcm1")
+            assert row["codec"].endswith("+gcm2")
     await reclaim(db, full=True)  # what was deleted lies in free pages until then
     assert found_in(await dump(db), (*MARKERS, *ITEM_MARKERS)) == []
 
@@ -470,7 +470,7 @@ async def test_what_is_not_encrypted_is_held_to_its_checksum_first(
         await change(
             forged,
             f"UPDATE {table} SET checksum = checksum + 1 "
-            f"WHERE tenant = 'default' AND codec NOT LIKE '%+gcm1' {ours}",
+            f"WHERE tenant = 'default' AND codec NOT LIKE '%+gcm2' {ours}",
         )
 
     report = await rotate_keys(forged, encrypt_plaintext=True)

@@ -28,6 +28,8 @@ from unwritable import (
     write_protected,
 )
 
+pytestmark = pytest.mark.own_keys  # the file is read by processes of their own
+
 Confined = Callable[..., "subprocess.CompletedProcess[str]"]
 
 READ = """
@@ -57,6 +59,8 @@ asyncio.run(main())
 SAVE_OFTEN = """
 import asyncio, sys
 from memalchemy import Checkpointer, Database
+
+pytestmark = pytest.mark.own_keys  # what is read by processes of their own
 
 async def main():
     n = 0

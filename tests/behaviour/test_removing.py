@@ -166,6 +166,9 @@ async def test_a_new_life_can_demand_that_there_is_none(checkpointer: Checkpoint
         await checkpointer.save({"n": 2}, "thread", expected_parent=None)
 
 
+@pytest.mark.plaintext_only(
+    "a payload with keys is sent when its position is known", on=("postgresql", "psycopg")
+)
 async def test_retention_is_kept_by_each_save_without_another_trip(db: Database) -> None:
     checkpointer = Checkpointer(db, retention=Retention(keep_last=3))
     seen: list[events.Event] = []

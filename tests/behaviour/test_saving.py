@@ -407,6 +407,9 @@ async def test_a_changed_byte_is_corrupt_and_never_believed(
     assert (await checkpointer.load("thread", first))["messages"] == ["a" * 50, "b" * 50]
 
 
+@pytest.mark.plaintext_only(
+    "a payload with keys is sent when its position is known", on=("postgresql", "psycopg")
+)
 async def test_a_save_with_a_cached_parent_is_one_trip_or_one_transaction(
     checkpointer: Checkpointer, db: Database
 ) -> None:
@@ -425,6 +428,9 @@ async def test_a_save_with_a_cached_parent_is_one_trip_or_one_transaction(
     assert load.round_trips == 1
 
 
+@pytest.mark.plaintext_only(
+    "a payload with keys is sent when its position is known", on=("postgresql", "psycopg")
+)
 async def test_a_save_after_somebody_elses_takes_at_most_two_trips(
     checkpointer: Checkpointer, db: Database, reopen: Callable[[], Database]
 ) -> None:

@@ -119,6 +119,9 @@ async def test_one_that_expects_a_parent_conflicts_and_those_beside_it_do_not(
     assert len(await history(checkpointer, "thread")) == 5
 
 
+@pytest.mark.plaintext_only(
+    "a payload with keys is sent when its position is known", on=("postgresql", "psycopg")
+)
 async def test_many_saves_at_once_take_few_statements_where_they_can_go_together(
     db: Database, checkpointer: Checkpointer
 ) -> None:

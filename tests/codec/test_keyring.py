@@ -10,6 +10,7 @@ import sys
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import UUID
 
 import pytest
 from cryptography.fernet import Fernet
@@ -29,10 +30,20 @@ from memalchemy.codec.encryption import (
     key_id,
     plain_codec,
 )
+from memalchemy.codec.places import (
+    Place,
+    encode_place,
+    entry_place,
+    item_place,
+    state_place,
+    write_place,
+)
 from memalchemy.errors import CapabilityMissing, Corrupt, KeyMissing, NotEncrypted
 
 KEY, OTHER = generate_key(), generate_key()
 RING = Keyring([KEY])
+LOG = UUID("0b6b5a0e-4d1f-8a3b-9a51-3f5d8c1b2a70")
+PLACE = entry_place("a tenant", LOG, 7)
 
 codecs = st.sampled_from(["splice", "zvalue1", "a tag of 11"])
 checksums = st.integers(-(2**63), 2**63 - 1)
@@ -42,10 +53,10 @@ payloads = st.binary(min_size=1, max_size=300)
 @examples(200)
 @given(codecs, checksums, payloads)
 def test_what_was_sealed_opens_as_it_was(codec: str, checksum: int, payload: bytes) -> None:
-    sealed = RING.encrypt(codec, checksum, payload)
+    sealed = RING.encrypt(codec, checksum, payload, PLACE)
 
-    assert RING.decrypt(*sealed) == (codec, checksum, payload)
-    assert sealed.codec == codec + "+gcm1"
+    assert RING.decrypt(*sealed, PLACE) == (codec, checksum, payload)
+    assert sealed.codec == codec + "+gcm2"
     assert len(sealed.codec) <= 16, "as long as the column"
     assert len(sealed.payload) == len(payload) + OVERHEAD
     assert -(2**63) <= sealed.checksum < 2**63
@@ -54,8 +65,8 @@ def test_what_was_sealed_opens_as_it_was(codec: str, checksum: int, payload: byt
 @examples(100)
 @given(codecs, checksums, payloads)
 def test_without_keys_everything_stays_as_it_is(codec: str, checksum: int, payload: bytes) -> None:
-    assert NO_KEYS.encrypt(codec, checksum, payload) == (codec, checksum, payload)
-    assert NO_KEYS.decrypt(codec, checksum, payload) == (codec, checksum, payload)
+    assert NO_KEYS.encrypt(codec, checksum, payload, PLACE) == (codec, checksum, payload)
+    assert NO_KEYS.decrypt(codec, checksum, payload, PLACE) == (codec, checksum, payload)
 
 
 @examples(300)
@@ -63,50 +74,50 @@ def test_without_keys_everything_stays_as_it_is(codec: str, checksum: int, paylo
 def test_no_changed_bit_is_believed_even_if_its_checksum_is_made_to_fit(
     payload: bytes, data: st.DataObject
 ) -> None:
-    sealed = RING.encrypt("zvalue1", 5, payload)
+    sealed = RING.encrypt("zvalue1", 5, payload, PLACE)
     at = data.draw(st.integers(0, len(sealed.payload) - 1))
     changed = bytearray(sealed.payload)
     changed[at] ^= 1 << data.draw(st.integers(0, 7))
 
     with pytest.raises(Corrupt):
-        RING.decrypt(sealed.codec, sealed.checksum, bytes(changed))
+        RING.decrypt(sealed.codec, sealed.checksum, bytes(changed), PLACE)
     # In the key's id it is another key's.
     with pytest.raises(KeyMissing if 1 <= at < 9 else Corrupt):
-        RING.decrypt(sealed.codec, ciphertext_checksum(bytes(changed)), bytes(changed))
+        RING.decrypt(sealed.codec, ciphertext_checksum(bytes(changed)), bytes(changed), PLACE)
 
 
 @examples(100)
 @given(payloads, st.data())
 def test_a_sealed_payload_that_ends_early_is_corrupt(payload: bytes, data: st.DataObject) -> None:
-    sealed = RING.encrypt("zvalue1", 5, payload)
+    sealed = RING.encrypt("zvalue1", 5, payload, PLACE)
     short = sealed.payload[: data.draw(st.integers(0, len(sealed.payload) - 1))]
 
     with pytest.raises(Corrupt):
-        RING.decrypt(sealed.codec, sealed.checksum, short)
+        RING.decrypt(sealed.codec, sealed.checksum, short, PLACE)
     with pytest.raises(Corrupt):
-        RING.decrypt(sealed.codec, ciphertext_checksum(short), short)
+        RING.decrypt(sealed.codec, ciphertext_checksum(short), short, PLACE)
 
 
 def test_a_payload_is_not_opened_as_one_of_another_codec() -> None:
-    sealed = RING.encrypt("zvalue1", 5, b"payload")
+    sealed = RING.encrypt("zvalue1", 5, b"payload", PLACE)
 
     with pytest.raises(Corrupt):
-        RING.decrypt("splice+gcm1", sealed.checksum, sealed.payload)
+        RING.decrypt("splice+gcm2", sealed.checksum, sealed.payload, PLACE)
 
 
 def test_another_checksum_beside_it_is_corrupt_with_a_key_and_without_one() -> None:
-    sealed = RING.encrypt("zvalue1", 5, b"payload")
+    sealed = RING.encrypt("zvalue1", 5, b"payload", PLACE)
 
     for ring in (RING, NO_KEYS):
         with pytest.raises(Corrupt):
-            ring.decrypt(sealed.codec, sealed.checksum + 1, sealed.payload)
+            ring.decrypt(sealed.codec, sealed.checksum + 1, sealed.payload, PLACE)
     with pytest.raises(Corrupt):
         check_ciphertext(sealed.checksum + 1, sealed.payload)
     check_ciphertext(sealed.checksum, sealed.payload)
 
 
 def test_equal_payloads_have_nothing_in_common_once_they_are_sealed() -> None:
-    first, second = (RING.encrypt("zvalue1", 5, b"the same") for _ in range(2))
+    first, second = (RING.encrypt("zvalue1", 5, b"the same", PLACE) for _ in range(2))
 
     assert first.checksum != second.checksum
     assert first.payload[9:] != second.payload[9:]
@@ -114,25 +125,25 @@ def test_equal_payloads_have_nothing_in_common_once_they_are_sealed() -> None:
 
 
 def test_the_first_key_seals_and_each_opens() -> None:
-    old = RING.encrypt("zvalue1", 5, b"payload")
+    old = RING.encrypt("zvalue1", 5, b"payload", PLACE)
     both = Keyring([OTHER, KEY])
 
-    assert both.decrypt(*old) == ("zvalue1", 5, b"payload")
-    new = both.encrypt("zvalue1", 5, b"payload")
-    assert Keyring([OTHER]).decrypt(*new) == ("zvalue1", 5, b"payload")
+    assert both.decrypt(*old, PLACE) == ("zvalue1", 5, b"payload")
+    new = both.encrypt("zvalue1", 5, b"payload", PLACE)
+    assert Keyring([OTHER]).decrypt(*new, PLACE) == ("zvalue1", 5, b"payload")
     assert both.has_key_of(old.payload)
     assert not Keyring([OTHER]).has_key_of(old.payload)
 
 
 def test_a_key_that_is_not_there_is_named_by_an_id_that_does_not_give_it_away() -> None:
-    sealed = RING.encrypt("zvalue1", 5, b"payload")
+    sealed = RING.encrypt("zvalue1", 5, b"payload", PLACE)
 
     for ring, have in (
         (Keyring([OTHER]), "none of the 1 that were given"),
         (NO_KEYS, "no key was"),
     ):
         with pytest.raises(KeyMissing, match=have) as raised:
-            ring.decrypt(*sealed)
+            ring.decrypt(*sealed, PLACE)
         assert raised.value.key_id == key_id(sealed.payload)
         assert raised.value.key_id in str(raised.value)
     secret = base64.urlsafe_b64decode(KEY)
@@ -142,26 +153,28 @@ def test_a_key_that_is_not_there_is_named_by_an_id_that_does_not_give_it_away() 
 
 def test_what_is_not_sealed_is_refused_unless_that_is_allowed() -> None:
     with pytest.raises(NotEncrypted, match=r"rotate-keys.*allow_plaintext=True"):
-        RING.decrypt("zvalue1", 5, b"payload")
+        RING.decrypt("zvalue1", 5, b"payload", PLACE)
 
     allowing = Keyring([KEY], allow_plaintext=True)
-    assert allowing.decrypt("zvalue1", 5, b"payload") == ("zvalue1", 5, b"payload")
+    assert allowing.decrypt("zvalue1", 5, b"payload", PLACE) == ("zvalue1", 5, b"payload")
 
 
 @pytest.mark.parametrize(
     "key", [Fernet.generate_key(), Fernet.generate_key().decode()], ids=["bytes", "text"]
 )
 def test_a_fernet_key_is_taken_as_bytes_or_as_text(key: Any) -> None:
-    sealed = Keyring([key]).encrypt("zvalue1", 5, b"payload")
+    sealed = Keyring([key]).encrypt("zvalue1", 5, b"payload", PLACE)
 
     same = key.encode() if isinstance(key, str) else key.decode()
-    assert Keyring([same]).decrypt(*sealed).payload == b"payload"
+    assert Keyring([same]).decrypt(*sealed, PLACE).payload == b"payload"
 
 
 @pytest.mark.parametrize("key", [KEY, KEY.encode()], ids=["text", "bytes"])
 def test_one_key_is_given_without_a_list(key: Any) -> None:
     assert (
-        Keyring(key).decrypt(*Keyring([KEY]).encrypt("zvalue1", 5, b"payload")).payload
+        Keyring(key)
+        .decrypt(*Keyring([KEY]).encrypt("zvalue1", 5, b"payload", PLACE), PLACE)
+        .payload
         == b"payload"
     )
     assert Keyring(key).ids == Keyring([KEY]).ids
@@ -172,10 +185,10 @@ def test_a_generated_key_is_a_fernet_key() -> None:
     assert len({generate_key() for _ in range(50)}) == 50
 
 
-STORED_CHECKSUM = 2577174097790756052
+STORED_CHECKSUM = 6418156955378633298
 STORED = (
-    "01f30e35e2b57faf5808072ab4f3a2b6d55cae91d843d8447a5e8795ce0e"
-    "cc4cc599994ae44dedd2484659fde36f7397a3c3f62f"
+    "02c29a2b62ed24d536000102030405060708090a0b1ddb9b275541cd7f5fc96a1167a96e7c5bcded"
+    "ef999fc35298a062d911dfbe"
 )
 
 SECRET = "hunter2-hunter2-hunter2-hunter2-hunter2-hunter2"
@@ -214,10 +227,10 @@ def test_anything_else_is_a_value_error_that_shows_no_key(keys: Any) -> None:
 @pytest.mark.parametrize("around", ["{}\n", " {}\r\n", "\n{} "])
 def test_a_key_as_it_is_read_from_a_file_is_the_key(around: str) -> None:
     read = around.format(KEY)
-    sealed = RING.encrypt("zvalue1", 5, b"payload")
+    sealed = RING.encrypt("zvalue1", 5, b"payload", PLACE)
 
     for given_as in (read, read.encode()):
-        assert Keyring([given_as]).decrypt(*sealed) == ("zvalue1", 5, b"payload")
+        assert Keyring([given_as]).decrypt(*sealed, PLACE) == ("zvalue1", 5, b"payload")
 
 
 def test_what_is_not_a_key_is_called_that() -> None:
@@ -255,7 +268,7 @@ def test_threads_share_a_keyring() -> None:
 
     def work(number: int) -> bool:
         payload = str(number).encode() * 2000
-        return ring.decrypt(*ring.encrypt("zvalue1", number, payload)) == (
+        return ring.decrypt(*ring.encrypt("zvalue1", number, payload, PLACE), PLACE) == (
             "zvalue1",
             number,
             payload,
@@ -265,12 +278,61 @@ def test_threads_share_a_keyring() -> None:
         assert all(threads.map(work, range(2000)))
 
 
+PLACES = [
+    PLACE,
+    entry_place("another tenant", LOG, 7),
+    entry_place("a tenant", UUID(int=LOG.int ^ 1), 7),
+    entry_place("a tenant", LOG, 8),
+    state_place("a tenant", LOG, 7),
+    write_place("a tenant", LOG, 7, "c1"),
+    write_place("a tenant", LOG, 7, "c2"),
+    item_place("a tenant", "/notes/", "k", 1),
+    item_place("a tenant", "/notes/", "k", 2),
+    item_place("a tenant", "/note/", "sk", 1),
+    item_place("a tenant", "/notes/", "l", 1),
+    item_place("another tenant", "/notes/", "k", 1),
+]
+
+
+@pytest.mark.parametrize("at", range(len(PLACES)))
+def test_a_payload_opens_at_its_own_place_only(at: int) -> None:
+    sealed = RING.encrypt("zvalue1", 5, b"payload", PLACES[at])
+
+    for other, place in enumerate(PLACES):
+        if other == at:
+            assert RING.decrypt(*sealed, place).payload == b"payload"
+            continue
+        with pytest.raises(Corrupt, match="moved from another row"):
+            RING.decrypt(*sealed, place)
+
+
+texts = st.text(max_size=5)
+places = st.one_of(
+    st.builds(entry_place, texts, st.uuids(), st.integers(0, 2**62)),
+    st.builds(state_place, texts, st.uuids(), st.integers(0, 2**62)),
+    st.builds(write_place, texts, st.uuids(), st.integers(0, 2**62), texts),
+    st.builds(item_place, texts, texts, texts, st.integers(1, 2**62)),
+)
+
+
+@examples(300)
+@given(places, places)
+def test_two_places_are_the_same_bytes_only_if_they_are_the_same(a: Place, b: Place) -> None:
+    assert (encode_place(a) == encode_place(b)) == (a == b)
+
+
+@pytest.mark.parametrize("value", [None, 1.5, b"bytes", True], ids=repr)
+def test_a_damaged_key_of_a_row_is_corrupt(value: Any) -> None:
+    with pytest.raises(Corrupt, match="key of a row"):
+        encode_place(("entry", "a tenant", LOG, value))
+
+
 def test_a_payload_that_an_earlier_release_has_sealed_still_opens() -> None:
     """The format, byte for byte: whoever changes it gives it another suffix."""
     key = base64.urlsafe_b64encode(bytes(range(32)))
-    sealed = StoredPayload("zvalue1+gcm1", STORED_CHECKSUM, bytes.fromhex(STORED))
+    sealed = StoredPayload("zvalue1+gcm2", STORED_CHECKSUM, bytes.fromhex(STORED))
 
-    assert Keyring([key]).decrypt(*sealed) == ("zvalue1", -7, b"\x00\xa5hello")
+    assert Keyring([key]).decrypt(*sealed, PLACE) == ("zvalue1", -7, b"\x00\xa5hello")
     assert is_encrypted(sealed.codec)
     assert plain_codec(sealed.codec) == "zvalue1"
 

@@ -18,6 +18,7 @@ from memalchemy.codec.checksum import payload_checksum
 from memalchemy.codec.encryption import NO_KEYS
 from memalchemy.codec.values import MAX_STATE_BYTES, Parts, encode_state, state_size
 from memalchemy.errors import Corrupt
+from memalchemy.log import Log
 
 
 @dataclass
@@ -33,9 +34,9 @@ class Tree:
     ) -> Draft:
         """Encode *state* under the save *under*, of whose tip the cache keeps *room* bytes."""
         tip = None if under is None else self.tips[under].limit_decoded(room)[0]
-        draft = encode(state, tip, level=3, max_depth=max_depth, keyring=NO_KEYS)
+        draft = encode(state, tip, level=3, max_depth=max_depth)
         seq = len(self.tips)
-        self.tips.append(draft.as_tip(f"c{seq}", seq, 7))
+        self.tips.append(draft.as_tip(f"c{seq}", seq, 7, draft.checksum))
         self.states.append(state)
         self.bases.append(draft.base_seq)
         return draft
@@ -53,7 +54,10 @@ class Tree:
 def rebuilt(links: Sequence[Link], limit: int = MAX_STATE_BYTES) -> Tip:
     """The tip of rows as they are read back."""
     raw_size = 0  # what a database says here is not needed
-    return rebuild(Tip("read", 7, tuple(links), raw_size), NO_KEYS, limit)
+    return rebuild(LOG, Tip("read", 7, tuple(links), raw_size), NO_KEYS, limit)
+
+
+LOG = Log("default", "a thread", "/")
 
 
 def in_order(state: Parts) -> list[tuple[str, bytes]]:
@@ -214,10 +218,10 @@ def test_a_base_whose_depth_was_damaged_is_done_without() -> None:
     links = tree.tips[3].links
     assert [link.depth for link in links] == [0, 1, 2, 3]
     damaged = replace(tree.tips[3], links=(*links[:-1], replace(links[-1], depth=8)))
-    draft = encode(tree.states[3], damaged, level=3, max_depth=1024, keyring=NO_KEYS)
-    assert in_order(draft.as_tip("c", 4, 7).parts()) == in_order(tree.states[3])
+    draft = encode(tree.states[3], damaged, level=3, max_depth=1024)
+    assert in_order(draft.as_tip("c", 4, 7, draft.checksum).parts()) == in_order(tree.states[3])
     lost = replace(tree.tips[3], links=(replace(links[0], depth=9), *links[1:]))
-    assert encode(tree.states[3], lost, level=3, max_depth=1024, keyring=NO_KEYS).kind == "snapshot"
+    assert encode(tree.states[3], lost, level=3, max_depth=1024).kind == "snapshot"
 
 
 @examples(50)

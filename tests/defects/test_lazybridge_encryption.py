@@ -61,7 +61,7 @@ async def test_b6_no_kind_of_row_has_a_way_past_the_keys(db: Database) -> None:
         query = f"SELECT codec FROM deltas UNION {items}"
         return {codec for (codec,) in connection.execute(text(query))}  # type: ignore[attr-defined]
 
-    assert all(codec.endswith("+gcm1") for codec in await db.run_sync(codecs))
+    assert all(codec.endswith("+gcm2") for codec in await db.run_sync(codecs))
 
 
 async def test_fernet_keys_as_one_or_as_a_list_of_which_the_first_encrypts(db: Database) -> None:

@@ -1046,9 +1046,11 @@ WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.seq = :p_seq
 
 -- checkpoints.save.find_saved()
-SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id
+SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id, deltas.checksum
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 AND checkpoints.created_at = :p_created_at
@@ -1062,6 +1064,34 @@ DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :namespace_1
 AND store_items.key = :k_key
+
+-- database.key_registry.find_encrypted(table=deltas)
+SELECT dbms_lob.substr(some.payload, 9, 1) AS begins
+FROM (
+  SELECT deltas.codec AS codec, deltas.payload AS payload
+  FROM deltas
+  JOIN (
+    SELECT threads.log_id AS log_id, threads.next_seq AS next_seq
+    FROM threads
+    WHERE threads.tenant = :k_tenant
+    ORDER BY threads.active_at DESC
+    FETCH FIRST :p_limit ROWS ONLY) newest ON deltas.log_id = newest.log_id
+  AND deltas.seq >= newest.next_seq - 3) some
+WHERE some.codec LIKE '%+gcm2'
+FETCH FIRST 1 ROWS ONLY
+
+-- database.key_registry.find_encrypted(table=store_items)
+SELECT dbms_lob.substr(some.payload, 9, 1) AS begins
+FROM (
+  SELECT store_items.codec AS codec, store_items.value AS payload
+  FROM store_items
+  WHERE store_items.tenant = :k_tenant
+  AND (store_items.namespace < '/~a'
+    OR store_items.namespace >= '/~{')
+  ORDER BY store_items.namespace, store_items.key
+  FETCH FIRST :p_limit ROWS ONLY) some
+WHERE some.codec LIKE '%+gcm2'
+FETCH FIRST 1 ROWS ONLY
 
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
@@ -3247,6 +3277,20 @@ FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 
+-- log.copy.read_sealed()
+SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq > :p_after
+ORDER BY deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- log.copy.replace_payload()
+UPDATE deltas
+SET codec=:p_codec, checksum=:p_checksum, payload=:p_payload
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq = :p_seq
+
 -- log.delete.delete_checkpoint_row()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
@@ -5158,7 +5202,7 @@ FETCH FIRST :p_limit ROWS ONLY
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
 FROM (
   SELECT deltas.codec AS codec, CASE
-  WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
+  WHEN (deltas.codec LIKE '%+gcm2') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
   WHEN (deltas.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, 0 AS has_fields
   FROM deltas
@@ -5169,7 +5213,7 @@ GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
 FROM (
   SELECT deltas.codec AS codec, CASE
-  WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
+  WHEN (deltas.codec LIKE '%+gcm2') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
   WHEN (deltas.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, 0 AS has_fields
   FROM deltas
@@ -5180,7 +5224,7 @@ GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
 FROM (
   SELECT store_items.codec AS codec, CASE
-  WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
+  WHEN (store_items.codec LIKE '%+gcm2') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
     CASE
   WHEN (store_items.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, CASE
@@ -5197,7 +5241,7 @@ GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS "number"
 FROM (
   SELECT store_items.codec AS codec, CASE
-  WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
+  WHEN (store_items.codec LIKE '%+gcm2') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
     CASE
   WHEN (store_items.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, CASE
@@ -5237,7 +5281,7 @@ AND checkpoints.seq = :p_seq
 -- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
-WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
 FROM deltas LEFT OUTER
@@ -5253,7 +5297,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=False)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
-WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
 FROM deltas LEFT OUTER
@@ -5265,7 +5309,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
-WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
 FROM deltas LEFT OUTER
@@ -5281,7 +5325,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=False)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
-WHEN (deltas.codec LIKE '%+gcm1') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN dbms_lob.substr(deltas.payload, 9, 1) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
 FROM deltas LEFT OUTER
@@ -5292,7 +5336,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=True)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
-WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
+WHEN (store_items.codec LIKE '%+gcm2') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
   CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
@@ -5312,7 +5356,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=False)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
-WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
+WHEN (store_items.codec LIKE '%+gcm2') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
   CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
@@ -5328,7 +5372,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=True)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
-WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
+WHEN (store_items.codec LIKE '%+gcm2') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
   CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
@@ -5350,7 +5394,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=False)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
-WHEN (store_items.codec LIKE '%+gcm1') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
+WHEN (store_items.codec LIKE '%+gcm2') THEN dbms_lob.substr(store_items.value, 9, 1) END AS begins,
   CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
@@ -5365,7 +5409,7 @@ ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
 -- maintenance.rotate_keys.read_payloads()
-SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.seq >= :p_low
@@ -8072,7 +8116,7 @@ AND (store_items.expires_at IS NULL
 FOR UPDATE
 
 -- store.write.lock_items()
-SELECT store_items.namespace, store_items.key
+SELECT store_items.namespace, store_items.key, store_items.version
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND (store_items.namespace, store_items.key) IN (

@@ -1203,9 +1203,11 @@ WHERE checkpoints.log_id = $2::UUID
 AND checkpoints.seq = $3::BIGINT
 
 -- checkpoints.save.find_saved()
-SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id
+SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id, deltas.checksum
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
 AND checkpoints.created_at = $3::TIMESTAMP WITH TIME ZONE
@@ -1218,6 +1220,34 @@ DELETE FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace = $2::VARCHAR
 AND store_items.key = $3::VARCHAR
+
+-- database.key_registry.find_encrypted(table=deltas)
+SELECT substr("some".payload, 1, 9) AS begins
+FROM (
+  SELECT deltas.codec AS codec, deltas.payload AS payload
+  FROM deltas
+  JOIN (
+    SELECT threads.log_id AS log_id, threads.next_seq AS next_seq
+    FROM threads
+    WHERE threads.tenant = $1::VARCHAR
+    ORDER BY threads.active_at DESC
+    LIMIT $2) AS newest ON deltas.log_id = newest.log_id
+  AND deltas.seq >= newest.next_seq - 3) AS "some"
+WHERE "some".codec LIKE '%+gcm2'
+LIMIT 1
+
+-- database.key_registry.find_encrypted(table=store_items)
+SELECT substr("some".payload, 1, 9) AS begins
+FROM (
+  SELECT store_items.codec AS codec, store_items.value AS payload
+  FROM store_items
+  WHERE store_items.tenant = $1::VARCHAR
+  AND (store_items.namespace < '/~a'
+    OR store_items.namespace >= '/~{')
+  ORDER BY store_items.namespace, store_items.key
+  LIMIT $2) AS "some"
+WHERE "some".codec LIKE '%+gcm2'
+LIMIT 1
 
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
@@ -5915,6 +5945,20 @@ FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
 AND checkpoints.checkpoint_id = $2::VARCHAR
 
+-- log.copy.read_sealed()
+SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+ORDER BY deltas.seq
+LIMIT $3
+
+-- log.copy.replace_payload()
+UPDATE deltas
+SET codec=$1::VARCHAR, checksum=$2::BIGINT, payload=$3::BYTEA
+WHERE deltas.log_id = $4::UUID
+AND deltas.seq = $5::BIGINT
+
 -- log.delete.delete_checkpoint_row()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
@@ -7785,7 +7829,7 @@ LIMIT $3
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
-  WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+  WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
   WHEN (deltas.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, 0 AS has_fields
   FROM deltas
@@ -7796,7 +7840,7 @@ GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
-  WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+  WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
   WHEN (deltas.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, 0 AS has_fields
   FROM deltas
@@ -7807,7 +7851,7 @@ GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT store_items.codec AS codec, CASE
-  WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+  WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
   WHEN (store_items.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, CASE
   WHEN (store_items.field_terms IS NOT NULL
@@ -7823,7 +7867,7 @@ GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT store_items.codec AS codec, CASE
-  WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+  WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
   WHEN (store_items.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, CASE
   WHEN (store_items.field_terms IS NOT NULL
@@ -7862,7 +7906,7 @@ AND checkpoints.seq = $2::BIGINT
 -- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
-WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
 FROM deltas LEFT OUTER
@@ -7875,7 +7919,7 @@ LIMIT $4
 -- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=False)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
-WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
 FROM deltas LEFT OUTER
@@ -7887,7 +7931,7 @@ LIMIT $2
 -- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
-WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
 FROM deltas LEFT OUTER
@@ -7900,7 +7944,7 @@ LIMIT $3
 -- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=False)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
-WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, octet_length(deltas.payload) AS stored
 FROM deltas LEFT OUTER
@@ -7911,7 +7955,7 @@ LIMIT $1
 
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=True)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
-WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
@@ -7927,7 +7971,7 @@ LIMIT $6
 
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=False)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
-WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
@@ -7942,7 +7986,7 @@ LIMIT $4
 
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=True)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
-WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
@@ -7959,7 +8003,7 @@ LIMIT $6
 
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=False)
 SELECT store_items.namespace, store_items.key, store_items.tenant, store_items.codec AS codec, CASE
-WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
@@ -7973,7 +8017,7 @@ ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $3
 
 -- maintenance.rotate_keys.read_payloads()
-SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.seq >= $2::BIGINT
@@ -12479,7 +12523,7 @@ AND (store_items.expires_at IS NULL
 RETURNING store_items.version
 
 -- store.write.lock_items()
-SELECT store_items.namespace, store_items.key
+SELECT store_items.namespace, store_items.key, store_items.version
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND (store_items.namespace, store_items.key) IN (

@@ -1477,9 +1477,11 @@ WHERE checkpoints.log_id = ?
 AND checkpoints.seq = ?
 
 -- checkpoints.save.find_saved()
-SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id
+SELECT checkpoints.seq, threads.version, threads.epoch, threads.previous_id, deltas.checksum
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
+JOIN deltas ON deltas.log_id = checkpoints.log_id
+AND deltas.seq = checkpoints.seq
 WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id = ?
 AND checkpoints.created_at = ?
@@ -1489,6 +1491,38 @@ DELETE FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
+
+-- database.key_registry.find_encrypted(table=deltas)
+SELECT substr(some.payload, 1, 9) AS begins
+FROM (
+  SELECT deltas.codec AS codec, deltas.payload AS payload
+  FROM deltas
+  JOIN (
+    SELECT threads.log_id AS log_id, threads.next_seq AS next_seq
+    FROM threads
+    WHERE threads.tenant = ?
+    ORDER BY threads.active_at DESC
+    LIMIT ?
+    OFFSET ?) AS newest ON deltas.log_id = newest.log_id
+  AND deltas.seq >= newest.next_seq - 3) AS some
+WHERE some.codec LIKE '%+gcm2'
+LIMIT 1
+OFFSET ?
+
+-- database.key_registry.find_encrypted(table=store_items)
+SELECT substr(some.payload, 1, 9) AS begins
+FROM (
+  SELECT store_items.codec AS codec, store_items.value AS payload
+  FROM store_items
+  WHERE store_items.tenant = ?
+  AND (store_items.namespace < '/~a'
+    OR store_items.namespace >= '/~{')
+  ORDER BY store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?) AS some
+WHERE some.codec LIKE '%+gcm2'
+LIMIT 1
+OFFSET ?
 
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
@@ -3734,6 +3768,21 @@ FROM checkpoints
 WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id = ?
 
+-- log.copy.read_sealed()
+SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq > ?
+ORDER BY deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- log.copy.replace_payload()
+UPDATE deltas
+SET codec=?, checksum=?, payload=?
+WHERE deltas.log_id = ?
+AND deltas.seq = ?
+
 -- log.delete.delete_checkpoint_row()
 DELETE FROM checkpoints
 WHERE checkpoints.log_id = ?
@@ -5605,7 +5654,7 @@ OFFSET ?
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
-  WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+  WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
   WHEN (deltas.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, 0 AS has_fields
   FROM deltas
@@ -5616,7 +5665,7 @@ GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT deltas.codec AS codec, CASE
-  WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+  WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
   WHEN (deltas.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, 0 AS has_fields
   FROM deltas
@@ -5627,7 +5676,7 @@ GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT store_items.codec AS codec, CASE
-  WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+  WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
   WHEN (store_items.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, CASE
   WHEN (store_items.field_terms IS NOT NULL
@@ -5643,7 +5692,7 @@ GROUP BY stored.codec, stored.begins, stored.has_words, stored.has_fields
 SELECT stored.codec, stored.begins, stored.has_words, stored.has_fields, count(*) AS number
 FROM (
   SELECT store_items.codec AS codec, CASE
-  WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+  WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
   WHEN (store_items.search_text IS NOT NULL) THEN 1
   ELSE 0 END AS has_words, CASE
   WHEN (store_items.field_terms IS NOT NULL
@@ -5682,7 +5731,7 @@ AND checkpoints.seq = ?
 -- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
-WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
 FROM deltas LEFT OUTER
@@ -5696,7 +5745,7 @@ OFFSET ?
 -- maintenance.rotate_keys.list_rows(table=deltas, scope=tenant, after=False)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
-WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
 FROM deltas LEFT OUTER
@@ -5709,7 +5758,7 @@ OFFSET ?
 -- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=True)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
-WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
 FROM deltas LEFT OUTER
@@ -5723,7 +5772,7 @@ OFFSET ?
 -- maintenance.rotate_keys.list_rows(table=deltas, scope=all, after=False)
 SELECT deltas.log_id, deltas.seq, deltas.tenant, threads.thread_id, threads.namespace,
   deltas.codec AS codec, CASE
-WHEN (deltas.codec LIKE '%+gcm1') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
+WHEN (deltas.codec LIKE '%+gcm2') THEN substr(deltas.payload, 1, 9) END AS begins, CASE
 WHEN (deltas.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, 0 AS has_fields, length(deltas.payload) AS stored
 FROM deltas LEFT OUTER
@@ -5736,7 +5785,7 @@ OFFSET ?
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=True)
 SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
-WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
@@ -5754,7 +5803,7 @@ OFFSET ?
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=tenant, after=False)
 SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
-WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
@@ -5771,7 +5820,7 @@ OFFSET ?
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=True)
 SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
-WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
@@ -5789,7 +5838,7 @@ OFFSET ?
 -- maintenance.rotate_keys.list_rows(table=store_items, scope=all, after=False)
 SELECT store_items.namespace, store_items."key", store_items.tenant, store_items.codec AS codec,
   CASE
-WHEN (store_items.codec LIKE '%+gcm1') THEN substr(store_items.value, 1, 9) END AS begins, CASE
+WHEN (store_items.codec LIKE '%+gcm2') THEN substr(store_items.value, 1, 9) END AS begins, CASE
 WHEN (store_items.search_text IS NOT NULL) THEN 1
 ELSE 0 END AS has_words, CASE
 WHEN (store_items.field_terms IS NOT NULL
@@ -5804,7 +5853,7 @@ LIMIT ?
 OFFSET ?
 
 -- maintenance.rotate_keys.read_payloads()
-SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.kind, deltas.label, deltas.codec, deltas.checksum, deltas.payload
 FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.seq >= ?
@@ -9669,7 +9718,7 @@ AND (store_items.namespace, store_items."key") IN (
   FROM listed)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
-RETURNING namespace, "key"
+RETURNING namespace, "key", version
 
 -- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,

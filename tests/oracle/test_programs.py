@@ -78,6 +78,8 @@ async def test_the_first_save_of_a_thread_updates_then_inserts(
     assert [n for n in server.sent() if "." in n] == [
         "checkpoints.load.read_chain",
         "database.key_registry.read_registered_keys",
+        "database.key_registry.find_encrypted",
+        "database.key_registry.find_encrypted",
         "log.heads.allot_existing",
         "log.heads.create_head",
         *PLACE,

@@ -356,7 +356,8 @@ class Checkpointer(Generic[State]):
             if found is None:
                 return None
             rebuilt, state = found
-            event.payload_bytes = sum(len(link.payload) for link in rebuilt.links)
+            size_of = self.db.keyring.stored_size
+            event.payload_bytes = sum(size_of(link.payload) for link in rebuilt.links)
             event.checkpoint_id = rebuilt.checkpoint_id
             event.state_bytes = values.state_size(rebuilt.parts())
             if checkpoint_id is None and connection is None and not self.db.read_only:
@@ -757,9 +758,14 @@ class Checkpointer(Generic[State]):
             self._cache.drop(to)
             copied = await self.db.run(
                 lambda: copy_log(
-                    self.db.dialect, source, to, now, checkpoint_id=info.checkpoint_id
+                    self.db.dialect,
+                    source,
+                    to,
+                    now,
+                    checkpoint_id=info.checkpoint_id,
+                    keyring=self.db.keyring,
                 ),
-                WRITE_ROWS,
+                WRITE,
                 connection=connection,
                 event=event,
             )
@@ -795,7 +801,7 @@ class Checkpointer(Generic[State]):
             event.details["to"] = dest_thread_id
             return await self.db.run(
                 partial(self._copy_logs, source, target, scope, now),
-                WRITE_ROWS,
+                WRITE,
                 connection=connection,
                 event=event,
             )
@@ -868,7 +874,7 @@ class Checkpointer(Generic[State]):
         rows = await run_query(
             self.db, pending_writes.read_writes(self.db.dialect), binds, connection
         )
-        return load.decode_writes(rows, self.db.keyring)
+        return load.decode_writes(log, checkpoint_id, rows, self.db.keyring)
 
     async def snapshot(
         self,
@@ -938,7 +944,7 @@ class Checkpointer(Generic[State]):
             statement = pending_writes.read_writes_of_checkpoints(d)
             for listed in pending_writes.bind_write_keys(d, some):
                 writes += await run_query(self.db, statement, log.binds() | listed, connection)
-            decode = partial(load.decode_snapshots, rows, writes, self.db.keyring)
+            decode = partial(load.decode_snapshots, log, rows, writes, self.db.keyring)
             found = await off_loop(sum(len(row.payload) for row in rows), decode)
             for one in some:
                 snapshot = found.get(one)
@@ -1331,13 +1337,13 @@ class Checkpointer(Generic[State]):
     def _copy_logs(self, source: Log, target: Log, scope: str, now: datetime) -> Program[bool]:
         d = self.db.dialect
         if scope == "own":
-            return (yield from copy_log(d, source, target, now))
+            return (yield from copy_log(d, source, target, now, keyring=self.db.keyring))
         listed = list_logs_of_thread if scope == "all" else list_logs_below
         rows = yield listed(d), self._namespace_binds() | {"k_thread_id": source.thread_id}
         copied = False
         for path in [row.namespace for row in rows if row.deleted_at is None]:
             from_, to = (log._replace(namespace=path) for log in (source, target))
-            copied |= yield from copy_log(d, from_, to, now)
+            copied |= yield from copy_log(d, from_, to, now, keyring=self.db.keyring)
         return copied
 
     async def _info(

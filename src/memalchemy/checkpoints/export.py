@@ -19,6 +19,7 @@ from memalchemy.checkpoints import listing, rewrite
 from memalchemy.checkpoints.load import load_chain
 from memalchemy.checkpoints.skip_deltas import rebuild_checkpoint
 from memalchemy.codec.payloads import decode_payload
+from memalchemy.codec.places import entry_place
 from memalchemy.codec.values import decode_value, jsonable
 from memalchemy.contracts import ExportedCheckpoint, ExportRecord
 from memalchemy.database import READ, Database, HostConnection
@@ -82,7 +83,7 @@ async def _checkpoints(
         rows = await run_query(db, listing.read_checkpoint(d), log.binds() | binds, connection)
         if tip is None or not rows:
             continue  # deleted meanwhile
-        parts = rebuild_checkpoint(log.thread_id, tip, db.keyring).parts()
+        parts = rebuild_checkpoint(log, tip, db.keyring).parts()
         info: Any = listing.info(rows[0]).as_dict()
         record: ExportedCheckpoint = (
             info
@@ -106,7 +107,8 @@ async def _entries(
     )
     async for rows in pages:
         for row in rows:
-            stored = db.keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+            place = entry_place(log.tenant, log.key, row.seq)
+            stored = db.keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)
             value = decode_payload(stored.payload, stored.checksum, stored.codec)
             yield {
                 "tenant": log.tenant,

@@ -13,6 +13,7 @@ from memalchemy.codec import deltas, encryption, payloads, values
 from memalchemy.codec.checksum import check_payload, check_state
 from memalchemy.codec.deltas import CODEC
 from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.places import state_place, write_place
 from memalchemy.contracts import PendingWrite, Snapshot
 from memalchemy.database import Decode
 from memalchemy.dialects import Dialect
@@ -131,7 +132,7 @@ def chain_decoder(
     Raises:
         Corrupt, KeyMissing, NotEncrypted: it cannot be read; the message names the checkpoint.
     """
-    return Decode(lambda tip: decode_tip(log.thread_id, tip, keyring, known), decoded_size)
+    return Decode(lambda tip: decode_tip(log, tip, keyring, known), decoded_size)
 
 
 def decoded_size(tip: Tip | None) -> int:
@@ -230,22 +231,26 @@ def snapshot_decoder(
         if stored is None:
             return None
         tip, parent_id, rows = stored
-        rebuilt = rebuild_checkpoint(log.thread_id, tip, keyring, known)
+        rebuilt = rebuild_checkpoint(log, tip, keyring, known)
         state = values.decode_state(rebuilt.parts())
-        return rebuilt, Snapshot(tip.checkpoint_id, parent_id, state, decode_writes(rows, keyring))
+        writes = decode_writes(log, tip.checkpoint_id, rows, keyring)
+        return rebuilt, Snapshot(tip.checkpoint_id, parent_id, state, writes)
 
     return Decode(decode, lambda stored: 0 if stored is None else int(stored[0].raw_size))
 
 
-def decode_writes(rows: Iterable[Any], keyring: Keyring) -> list[PendingWrite]:
-    """Decode the pending writes of some rows; return them by (task_path, task_id, index).
+def decode_writes(
+    log: Log, checkpoint_id: str, rows: Iterable[Any], keyring: Keyring
+) -> list[PendingWrite]:
+    """Decode the pending writes of a checkpoint; return them by (task_path, task_id, index).
 
     Of writes of one task with one index the first stands, unless a later call was to overwrite;
     below 0 the last.
     """
     found: dict[tuple[str, int], PendingWrite] = {}
     for row in sorted(rows, key=lambda row: row.seq):
-        stored = keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+        place = write_place(log.tenant, log.key, row.seq, checkpoint_id)
+        stored = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)
         task_id, task_path, writes = payloads.decode_writes(
             stored.payload, stored.checksum, stored.codec
         )
@@ -300,7 +305,7 @@ def read_states(dialect: Dialect) -> Executable:
 
 
 def decode_snapshots(
-    rows: Sequence[Any], writes: Sequence[Any], keyring: Keyring
+    log: Log, rows: Sequence[Any], writes: Sequence[Any], keyring: Keyring
 ) -> dict[str, Snapshot]:
     """Decode the checkpoints among *rows*, of `read_states`, with their *writes*, by id.
 
@@ -310,7 +315,8 @@ def decode_snapshots(
     """
     states: dict[int, values.Parts] = {}
     for row in rows:
-        _, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+        place = state_place(log.tenant, log.key, row.seq)
+        _, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)
         check_payload(payload, checksum)
         if row.base_seq is None:
             parts = deltas.decode_snapshot(payload)
@@ -328,7 +334,9 @@ def decode_snapshots(
             row.checkpoint_id,
             row.parent_id,
             values.decode_state(states[row.seq]),
-            decode_writes(by_checkpoint.get(row.checkpoint_id, ()), keyring),
+            decode_writes(
+                log, row.checkpoint_id, by_checkpoint.get(row.checkpoint_id, ()), keyring
+            ),
         )
         for row in rows
         if row.checkpoint_id is not None

@@ -8,6 +8,7 @@ from sqlalchemy import Executable, bindparam, select, update
 
 from memalchemy.checkpoints.load import load_chain
 from memalchemy.checkpoints.skip_deltas import Draft, Tip, encode, rebuild
+from memalchemy.codec.deltas import CODEC
 from memalchemy.codec.encryption import Keyring
 from memalchemy.dialects import Dialect
 from memalchemy.log import Log, lock_log, sweep_locked
@@ -65,25 +66,30 @@ def rewrite_log(
         read = yield from load_chain(dialect, log, name.checkpoint_id, now)
         if read is None:
             return 0  # the log expired meanwhile
-        parts = rebuild(read, keyring).parts()
-        draft = encode(parts, tip, level=level, max_depth=max_depth, keyring=keyring)
-        yield from _replace_payload(dialect, log, name.seq, draft)
-        tip = draft.as_tip(name.checkpoint_id, name.seq, 0)
+        parts = rebuild(log, read, keyring).parts()
+        draft = encode(parts, tip, level=level, max_depth=max_depth)
+        checksum = yield from _replace_payload(dialect, log, name.seq, draft, keyring)
+        tip = draft.as_tip(name.checkpoint_id, name.seq, 0, checksum)
     dropped = yield from sweep_locked(dialect, log, now, renamed=True, rewritten=True)
     yield from purge_all(dialect)
     return dropped
 
 
-def _replace_payload(dialect: Dialect, log: Log, seq: int, draft: Draft) -> Program[None]:
+def _replace_payload(
+    dialect: Dialect, log: Log, seq: int, draft: Draft, keyring: Keyring
+) -> Program[int]:
+    """Store a draft at a position; return its checksum as stored."""
     place = log.binds() | {"p_seq": seq}
     values = place | {
         "p_kind": draft.kind,
         "p_base_seq": draft.base_seq,
         "p_depth": draft.depth,
-        "p_codec": draft.stored.codec,
-        "p_checksum": draft.stored.checksum,
+        "p_codec": CODEC,
+        "p_checksum": draft.checksum,
         "p_radix": draft.radix,
-        "p_payload": draft.stored.payload,
+        "p_payload": draft.payload,
     }
     yield rewrite_delta(dialect), values
-    yield rewrite_size(dialect), place | {"p_stored_size": len(draft.stored.payload)}
+    size = keyring.stored_size(draft.payload)
+    yield rewrite_size(dialect), place | {"p_stored_size": size}
+    return int(values["p_checksum"])

@@ -10,14 +10,14 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import Executable, bindparam, select
+from sqlalchemy import Executable, and_, bindparam, select
 
 from memalchemy.checkpoints.load import decoded_size, load_chain
 from memalchemy.checkpoints.retention import RetentionRun, retention_binds
 from memalchemy.checkpoints.skip_deltas import Draft, Tip, encode, rebuild_checkpoint
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec import values
-from memalchemy.codec.deltas import Comparison
+from memalchemy.codec.deltas import CODEC, Comparison
 from memalchemy.codec.payloads import WRITES_CODEC, encode_writes
 from memalchemy.codec.search_text import added_texts, search_text
 from memalchemy.contracts import UNSET, Retention, Unset
@@ -33,6 +33,7 @@ from memalchemy.database import (
     HostConnection,
     off_loop,
 )
+from memalchemy.database.per_database import shared
 from memalchemy.dialects import Dialect
 from memalchemy.errors import (
     Conflict,
@@ -59,7 +60,8 @@ from memalchemy.log import (
 from memalchemy.log.append import append_write
 from memalchemy.log.copy import read_position
 from memalchemy.log.pending_writes import new_key, remove_expired_log
-from memalchemy.log.tables import CHECKPOINTS, THREADS, of_log, same_log
+from memalchemy.log.tables import CHECKPOINTS, DELTAS, THREADS, of_log, same_log
+from memalchemy.log.turns import Turns
 from memalchemy.statements import Program, statement
 
 T = TypeVar("T")
@@ -74,9 +76,17 @@ MAX_DELTA_TRIES = 3
 @statement()
 def find_saved(dialect: Dialect) -> Executable:
     """Select the result of a save that happened: its id and its time identify it."""
+    state = and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq)
     return (
-        select(CHECKPOINTS.c.seq, THREADS.c.version, THREADS.c.epoch, THREADS.c.previous_id)
+        select(
+            CHECKPOINTS.c.seq,
+            THREADS.c.version,
+            THREADS.c.epoch,
+            THREADS.c.previous_id,
+            DELTAS.c.checksum,
+        )
         .join(THREADS, same_log(THREADS, CHECKPOINTS))
+        .join(DELTAS, state)
         .where(
             of_log(CHECKPOINTS),
             CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id"),
@@ -161,9 +171,14 @@ class Saver:
                 f"{MAX_TRIES} times while this save was tried; nothing was written. Save again."
             )
         stored, _ = draft
-        event.payload_bytes, event.state_bytes = len(stored.payload), stored.raw_size
+        event.payload_bytes = self.db.keyring.stored_size(stored.payload)
+        event.state_bytes = stored.raw_size
         new = stored.as_tip(
-            request.checkpoint_id, position.seq, position.epoch, request.encoded.textual
+            request.checkpoint_id,
+            position.seq,
+            position.epoch,
+            position.checksum,
+            request.encoded.textual,
         )
         if connection is None:
             self.cache.put(request.log, new)
@@ -302,16 +317,22 @@ class Saver:
             and request.parent_id is None
             and request.lineage is UNSET
             and request.expected_parent is UNSET
+            and not self.db.binds_places
         )
         locked = request.rests_on is not None and not self._is_newest(request)
-        single = self.db.dialect.single_statement_save and not locked
-        return await self.db.run(
+        single = self.db.dialect.single_statement_save and not locked and not self.db.binds_places
+        sending: Callable[[], Awaitable[Position | None]] = partial(
+            self.db.run,
             partial(self._append_locked if locked else self._append, request, draft, words),
             WRITE_STATEMENT if single else WRITE,
             connection=connection,
             event=event,
             batch=partial(self._batched, request, draft, words) if plain else None,
         )
+        if connection is None and self.db.binds_places and not self.db.dialect.single_writer:
+            async with shared(self.db, Turns).of(request.log):
+                return await sending()
+        return await sending()
 
     def _batched(
         self, request: Request, draft: Draft, words: str | None
@@ -320,7 +341,7 @@ class Saver:
         mode = "create" if draft.base_seq is None else "unchanged"
         return BatchedRow(
             partial(self._row, request, draft, words),
-            size=len(draft.stored.payload),
+            size=len(draft.payload),
             family=mode,
             sequence=request.log,
             key=(request.log, request.checkpoint_id),
@@ -356,7 +377,7 @@ class Saver:
         return None
 
     def _rebuilt(self, log: Log, tip: Tip | None) -> Tip | None:
-        return None if tip is None else rebuild_checkpoint(log.thread_id, tip, self.db.keyring)
+        return None if tip is None else rebuild_checkpoint(log, tip, self.db.keyring)
 
     def _encode(
         self, request: Request, state: Mapping[str, Any] | None, tip: Tip | None, snapshot: bool
@@ -366,7 +387,6 @@ class Saver:
             None if snapshot else tip,
             level=self.compression_level,
             max_depth=self.max_chain_depth,
-            keyring=self.db.keyring,
             compared=request.encoded.parent,
             radix=self.radix,
         )
@@ -424,6 +444,7 @@ class Saver:
             condition=expected,
             retain=self._retains_at_once,
             needs_parent=request.lineage is UNSET or request.rests_on is not None,
+            apart=self.db.binds_places,
         )
 
     def _row(self, request: Request, draft: Draft, words: str | None) -> dict[str, Any]:
@@ -445,18 +466,18 @@ class Saver:
             "p_rests_on": request.rests_on,
             "p_meta": request.metadata,
             "p_raw_size": draft.raw_size,
-            "p_stored_size": len(draft.stored.payload),
+            "p_stored_size": self.db.keyring.stored_size(draft.payload),
             "p_occurred_at": request.occurred_at,
             "p_created_at": request.now,
             "p_kind": draft.kind,
             "p_base_seq": draft.base_seq,
             "p_base_checksum": draft.base_checksum,
             "p_depth": draft.depth,
-            "p_codec": draft.stored.codec,
-            "p_checksum": draft.stored.checksum,
+            "p_codec": CODEC,
+            "p_checksum": draft.checksum,
             "p_radix": draft.radix,
             "p_search_text": words,
-            "p_payload": draft.stored.payload,
+            "p_payload": draft.payload,
         }
         if self.retention is not None and self._retains_at_once:
             row |= retention_binds(self.retention, request.now)
@@ -605,8 +626,7 @@ async def put_writes(
         OFF_LOOP_BYTES if heavy else 0,
         partial(encode_writes, task_id, task_path, writes),
     )
-    stored = db.keyring.encrypt(WRITES_CODEC, checksum, payload)
-    event.payload_bytes = len(stored.payload)
+    event.payload_bytes = db.keyring.stored_size(payload)
     now = datetime.now(UTC)
     row = log.head_binds() | {
         "p_now": now,
@@ -619,16 +639,17 @@ async def put_writes(
         "p_entry_key": new_key(checkpoint_id),
         "p_label": checkpoint_id,
         "p_overwrites": 1 if overwrite else None,
-        "p_codec": stored.codec,
-        "p_checksum": stored.checksum,
+        "p_codec": WRITES_CODEC,
+        "p_checksum": checksum,
         "p_stored_at": now,
-        "p_payload": stored.payload,
+        "p_payload": payload,
     }
+    single = db.dialect.single_statement_save and not db.binds_places
     for left in reversed(range(MAX_WRITE_TRIES)):
         try:
             done = await db.run(
-                partial(append_write, db.dialect, row),
-                WRITE_STATEMENT if db.dialect.single_statement_save else WRITE,
+                partial(append_write, db.dialect, row, apart=db.binds_places),
+                WRITE_STATEMENT if single else WRITE,
                 connection=connection,
                 event=event,
             )

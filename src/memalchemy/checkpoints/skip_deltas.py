@@ -20,6 +20,7 @@ from memalchemy.codec import deltas
 from memalchemy.codec.checksum import check_payload, check_state, payload_checksum
 from memalchemy.codec.deltas import CODEC
 from memalchemy.codec.encryption import Keyring, StoredPayload
+from memalchemy.codec.places import state_place
 from memalchemy.codec.values import (
     MAX_STATE_BYTES,
     Parts,
@@ -27,6 +28,7 @@ from memalchemy.codec.values import (
     state_size,
 )
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
+from memalchemy.log.tables import Log
 
 MAX_CHAIN_DEPTH = 1024
 
@@ -126,7 +128,10 @@ class Tip:
 
 
 class Draft(NamedTuple):
-    """Encoded state, ready to be stored; only its position is not known yet."""
+    """Encoded state, ready to be stored; only its position is not known yet.
+
+    ``payload`` and ``checksum`` are not encrypted yet: that binds them to their position.
+    """
 
     kind: str
     base_seq: int | None
@@ -136,17 +141,22 @@ class Draft(NamedTuple):
     depth: int
     raw_size: int
     payload: bytes
-    stored: StoredPayload
+    checksum: int
     parts: Parts
     chain: tuple[Link, ...]
     radix: int | None = None
     """The radix in which the depths of its chain are read; ``None`` is `RADIX`."""
 
     def as_tip(
-        self, checkpoint_id: str, seq: int, epoch: int, textual: frozenset[str] = frozenset()
+        self,
+        checkpoint_id: str,
+        seq: int,
+        epoch: int,
+        stored_checksum: int,
+        textual: frozenset[str] = frozenset(),
     ) -> Tip:
         """Return the stored draft as the tip that the next save builds on."""
-        link = Link(seq, self.depth, self.payload, self.stored.checksum, self.parts)
+        link = Link(seq, self.depth, self.payload, stored_checksum, self.parts)
         links = (*self.chain, link)
         return Tip(checkpoint_id, epoch, links, self.raw_size, textual)
 
@@ -157,11 +167,10 @@ def encode(
     *,
     level: int,
     max_depth: int,
-    keyring: Keyring,
     compared: deltas.Comparison | None = None,
     radix: int = RADIX,
 ) -> Draft:
-    """Encode a state under *tip*, as a delta or as a snapshot if one is due, and encrypt it.
+    """Encode a state under *tip*, as a delta or as a snapshot if one is due.
 
     *compared* may know already how the state differs from the tip's, or from another.
 
@@ -191,7 +200,7 @@ def encode(
                     depth=tip.depth + 1,
                     raw_size=raw_size,
                     payload=payload,
-                    stored=keyring.encrypt(CODEC, payload_checksum(payload, parts), payload),
+                    checksum=payload_checksum(payload, parts),
                     parts=parts,
                     chain=(*tip.links[:index], held),
                     radix=None if radix == RADIX else radix,
@@ -205,14 +214,26 @@ def encode(
         depth=0,
         raw_size=raw_size,
         payload=payload,
-        stored=keyring.encrypt(CODEC, payload_checksum(payload, parts), payload),
+        checksum=payload_checksum(payload, parts),
         parts=parts,
         chain=(),
         radix=None if radix == RADIX else radix,
     )
 
 
-def rebuild(tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) -> Tip:
+def open_link(log: Log, link: Link, keyring: Keyring) -> StoredPayload:
+    """Decrypt the payload of a stored row, and hold it to its checksum.
+
+    Raises:
+        Corrupt, KeyMissing, NotEncrypted: see `Keyring.decrypt`.
+    """
+    place = state_place(log.tenant, log.key, link.seq)
+    opened = keyring.decrypt(link.codec, link.checksum, link.payload, place)
+    check_payload(opened.payload, opened.checksum)
+    return opened
+
+
+def rebuild(log: Log, tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) -> Tip:
     """Open and decode a chain as it came from the database, snapshot first, and verify it.
 
     Every payload is held to its own checksum, and the state to that of the whole.
@@ -225,8 +246,7 @@ def rebuild(tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) -> Tip:
         raise Corrupt("the first state of a chain is missing")
     links, checksum = [], 0
     for link in tip.links:
-        codec, checksum, payload = keyring.decrypt(link.codec, link.checksum, link.payload)
-        check_payload(payload, checksum)
+        codec, checksum, payload = open_link(log, link, keyring)
         same = payload is link.payload
         links.append(link if same else replace(link, payload=payload, codec=codec))
     parts = deltas.decode_snapshot(links[0].payload, limit)
@@ -236,7 +256,7 @@ def rebuild(tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) -> Tip:
     return replace(tip, links=(*links[:-1], replace(links[-1], parts=parts)))
 
 
-def reuse_if_same(tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
+def reuse_if_same(log: Log, tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
     """*known*, if it is of the very state that was read as *tip*; so it is not rebuilt again.
 
     What was read is held to its checksums all the same.
@@ -247,21 +267,24 @@ def reuse_if_same(tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
     if ends[0] != ends[1]:
         return None
     for link in tip.links:
-        _, checksum, payload = keyring.decrypt(link.codec, link.checksum, link.payload)
-        check_payload(payload, checksum)
+        open_link(log, link, keyring)
     return known
 
 
-def rebuild_checkpoint(thread_id: str, tip: Tip, keyring: Keyring, known: Tip | None = None) -> Tip:
+def _name(log: Log, tip: Tip) -> str:
+    return f"checkpoint {tip.checkpoint_id!r} of thread {log.thread_id!r}"
+
+
+def rebuild_checkpoint(log: Log, tip: Tip, keyring: Keyring, known: Tip | None = None) -> Tip:
     """Do as `rebuild`, or reuse *known*; errors name the thread and the checkpoint."""
     try:
-        return reuse_if_same(tip, known, keyring) or rebuild(tip, keyring)
+        return reuse_if_same(log, tip, known, keyring) or rebuild(log, tip, keyring)
     except (Corrupt, KeyMissing, NotEncrypted) as error:
-        raise about(error, f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}") from error
+        raise about(error, _name(log, tip)) from error
 
 
 def decode_tip(
-    thread_id: str, tip: Tip | None, keyring: Keyring, known: Tip | None
+    log: Log, tip: Tip | None, keyring: Keyring, known: Tip | None
 ) -> tuple[Tip, dict[str, Any]] | None:
     """Return a stored checkpoint rebuilt, and its state; ``None`` for none.
 
@@ -270,8 +293,8 @@ def decode_tip(
     """
     if tip is None:
         return None
-    rebuilt = rebuild_checkpoint(thread_id, tip, keyring, known)
+    rebuilt = rebuild_checkpoint(log, tip, keyring, known)
     try:
         return rebuilt, decode_state(rebuilt.parts())
     except Corrupt as error:
-        raise about(error, f"checkpoint {tip.checkpoint_id!r} of thread {thread_id!r}") from error
+        raise about(error, _name(log, tip)) from error

@@ -137,7 +137,7 @@ class WordKeeper:
     def _words_of(self, log: Log, tip: Tip | None) -> frozenset[str]:
         try:
             if tip is not None:
-                rebuilt = rebuild_checkpoint(log.thread_id, tip, self._db.keyring)
+                rebuilt = rebuild_checkpoint(log, tip, self._db.keyring)
                 return words_of_state(rebuilt.parts())
         except (Corrupt, KeyMissing, NotEncrypted):
             pass  # `verify` reports it; retention works all the same

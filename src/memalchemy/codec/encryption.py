@@ -1,8 +1,9 @@
 """Encrypt payloads with AES-256-GCM: the last step of each encoding, the first of each decoding.
 
 An encrypted payload is a version byte, the id of its key, a nonce, and the ciphertext of the
-checksum and the payload. Version, key id, nonce and codec are authenticated too. The row in which
-the payload is stored is not: rows are copied as they are.
+checksum and the payload. Version, key id, nonce, codec and the place of the payload are
+authenticated too: the tenant, the log and position or the namespace, key and version, and the kind
+of its row. So a payload that was moved to another place does not open there.
 
 The checksum column beside an encrypted payload is computed from the encrypted bytes. It tells
 nothing of the payload, is another one after each encryption, and is compared without a key.
@@ -21,6 +22,7 @@ import zlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from memalchemy.codec.places import Place, encode_place
 from memalchemy.errors import (
     CapabilityMissing,
     Corrupt,
@@ -30,7 +32,7 @@ from memalchemy.errors import (
     StoreCapabilityError,
 )
 
-CODEC_SUFFIX = "+gcm1"
+CODEC_SUFFIX = "+gcm2"
 """End of the codec tag of an encrypted payload."""
 
 READABLE = ("text", "fields", "vectors")
@@ -43,7 +45,7 @@ _CAPABILITIES = {
 }
 """The capability that needs each of `READABLE`, and the word for it in an error."""
 
-_VERSION = b"\x01"
+_VERSION = b"\x02"
 _ID, _NONCE, _TAG, _CHECKSUM = 8, 12, 16, 8
 _HEADER = len(_VERSION) + _ID + _NONCE
 
@@ -78,7 +80,7 @@ class _Key:
             raise DriverMissing("cryptography", "encryption", what="package") from error
         secret = _secret(given)
         # Keys are derived for this use, so that the secret may be another program's as well.
-        about = b"memalchemy gcm1 "
+        about = b"memalchemy gcm "
         derived = HKDF(SHA256(), 32, salt=None, info=about + b"key").derive(secret)
         self.id = HKDF(SHA256(), _ID, salt=None, info=about + b"id").derive(secret)
         self.naming = HKDF(SHA256(), 32, salt=None, info=about + b"name").derive(secret)
@@ -183,24 +185,31 @@ class Keyring:
             return hashlib.sha256(encoded).hexdigest()[:length]
         return hmac.digest(self._first.naming, encoded, "sha256").hex()[:length]
 
-    def encrypt(self, codec: str, checksum: int, payload: bytes) -> StoredPayload:
-        """Encrypt a payload, its checksum included; without keys return them as they are."""
+    def stored_size(self, payload: bytes) -> int:
+        """Return the bytes that a payload takes once it is stored."""
+        return len(payload) + (OVERHEAD if self._keys else 0)
+
+    def encrypt(self, codec: str, checksum: int, payload: bytes, place: Place) -> StoredPayload:
+        """Encrypt a payload, its checksum included, for the place at which it will be stored.
+
+        Without keys the three are returned as they are.
+        """
         key = self._first
         if key is None:
             return StoredPayload(codec, checksum, payload)
         nonce = os.urandom(_NONCE)
         header = _VERSION + key.id + nonce
         plain = checksum.to_bytes(_CHECKSUM, "big", signed=True) + payload
-        encrypted = header + key.aead.encrypt(nonce, plain, header + codec.encode())
+        encrypted = header + key.aead.encrypt(nonce, plain, _bound(header, codec, place))
         return StoredPayload(codec + CODEC_SUFFIX, ciphertext_checksum(encrypted), encrypted)
 
-    def decrypt(self, codec: str, checksum: int, payload: bytes) -> StoredPayload:
-        """Return what `encrypt` was given.
+    def decrypt(self, codec: str, checksum: int, payload: bytes, place: Place) -> StoredPayload:
+        """Return what `encrypt` was given; *place* is the one at which it was found.
 
         Raises:
             KeyMissing: the payload is encrypted with a key that is not here.
             NotEncrypted: there are keys, and the payload is not encrypted, which is not allowed.
-            Corrupt: the payload was changed.
+            Corrupt: the payload was changed, or is that of another place.
         """
         if not is_encrypted(codec):
             if self._keys and not self.allow_plaintext:
@@ -216,17 +225,24 @@ class Keyring:
         header = payload[:_HEADER]
         try:
             plain = key.aead.decrypt(
-                header[PREFIX_BYTES:], payload[_HEADER:], header + codec.encode(errors="replace")
+                header[PREFIX_BYTES:], payload[_HEADER:], _bound(header, codec, place)
             )
         except InvalidTag:
             raise Corrupt(
-                "an encrypted payload is not what was encrypted with its key: it was changed"
+                "an encrypted payload is not what was encrypted with its key for its place: it was "
+                "changed, or moved from another row"
             ) from None
         inside = int.from_bytes(plain[:_CHECKSUM], "big", signed=True)
         return StoredPayload(codec, inside, plain[_CHECKSUM:])
 
 
 NO_KEYS = Keyring()
+
+
+def _bound(header: bytes, codec: str, place: Place) -> bytes:
+    """Return the data that is authenticated beside the payload."""
+    tag = codec.encode(errors="replace")
+    return header + bytes([min(len(tag), 255)]) + tag + encode_place(place)
 
 
 def is_encrypted(codec: str) -> bool:

@@ -29,6 +29,7 @@ from memalchemy.database.intent import READ, Intent
 from memalchemy.database.key_registry import KeyRegistry, refuse_payloads
 from memalchemy.database.program_runner import Decode
 from memalchemy.database.replica import Replica
+from memalchemy.database.sealing import seal_payloads
 from memalchemy.database.tenant_wall import TenantWall
 from memalchemy.dialects import Dialect
 from memalchemy.errors import ReadOnly
@@ -158,6 +159,15 @@ class Database:
     def keyring(self) -> Keyring:
         """Keys that encrypt and decrypt payloads; without *keys* payloads stay as they are."""
         return self._keyring
+
+    @property
+    def binds_places(self) -> bool:
+        """True if payloads are bound to their place, which is then allotted before they are sent.
+
+        A program that writes a payload binds its place with it: ``k_log_id`` and ``p_seq``, or
+        ``k_namespace, k_key`` and ``p_version``. See `memalchemy.database.sealing`.
+        """
+        return self._keyring.encrypts
 
     @property
     def schema(self) -> str | None:
@@ -424,6 +434,9 @@ class Database:
         if intent.writes:
             if intent.writes_payloads is True:
                 await self.check_payloads(connection)
+                if self.keyring.encrypts:
+                    assert batch is None, "rows that share a statement have no position yet"
+                    program = seal_payloads(program, self.keyring)
             else:
                 self.check_writable()
                 if not intent.writes_payloads:

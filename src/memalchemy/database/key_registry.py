@@ -23,11 +23,13 @@ from sqlalchemy import (
     bindparam,
     delete,
     insert,
+    literal_column,
+    or_,
     select,
 )
 from sqlalchemy.sql import visitors
 
-from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.encryption import CODEC_SUFFIX, PREFIX_BYTES, Keyring, key_id
 from memalchemy.database.executors.host import HostConnection, run_on_host
 from memalchemy.database.intent import READ, WRITE_ROWS, Intent
 from memalchemy.dialects import Dialect
@@ -39,7 +41,7 @@ from memalchemy.errors import (
     StatementFailed,
     UniqueViolation,
 )
-from memalchemy.schema import StoreItemRow
+from memalchemy.schema import DeltaRow, StoreItemRow, ThreadRow
 from memalchemy.statements import Program, statement
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+THREADS: Table = ThreadRow.__table__  # type: ignore[assignment]
+DELTAS: Table = DeltaRow.__table__  # type: ignore[assignment]
 ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
 
 KEYS_NAMESPACE = "/~keys/"
@@ -154,11 +158,39 @@ def _check(dialect: Dialect, keyring: Keyring, tenant: str, *, registers: bool) 
     if registered and not registered & keyring.ids:
         raise _missing(tenant, sorted(registered), len(keyring.ids))
     first = keyring.first_id
+    if first is None and not registered:
+        yield from _check_sample(dialect, tenant)
     if first is None or first in registered:
         return False
     if registers:
         yield from register_key(dialect, tenant, first)
     return True
+
+
+SAMPLED = 20
+"""The number of logs, and of items, that are looked at where no key is registered."""
+
+
+def _check_sample(dialect: Dialect, tenant: str) -> Program[None]:
+    """Raise `KeyMissing` if newest rows of the tenant are encrypted though no key is registered.
+
+    Somebody may have removed the registration, so that plaintext would be written.
+    """
+    binds = {"k_tenant": tenant, "p_limit": SAMPLED}
+    for table in SAMPLES:
+        rows = yield find_encrypted(dialect, table=table), binds
+        if rows:
+            key = key_id(bytes(rows[0].begins))
+            raise KeyMissing(
+                key,
+                given=0,
+                message=(
+                    f"tenant {tenant!r} has data that is encrypted with the key {key}, although no "
+                    "key is registered for it: the registration was removed, and no key was given; "
+                    "nothing was written. Give Database(keys=[…]) (on the command line "
+                    "MEMALCHEMY_KEYS, or --keys-file), which registers the key again."
+                ),
+            )
 
 
 def register_key(dialect: Dialect, tenant: str, key_id: str) -> Program[None]:
@@ -189,8 +221,11 @@ def _missing(tenant: str, registered: Sequence[str], given: int) -> KeyMissing:
     return KeyMissing(registered[0], given=given, message=f"{what}, {advice}")
 
 
-_PAYLOAD_COLUMNS = {"payload", "value", "vector"}
-"""Every statement that writes encrypted content, or a readable part of it, binds one of these."""
+_PAYLOAD_COLUMNS = {"payload", "value", "vector", "bytes"}
+"""Every statement that writes encrypted content, or a readable part of it, binds one of these.
+
+``bytes`` are the columns of many rows in one piece, where a database has no arrays.
+"""
 
 _writes_payloads: weakref.WeakKeyDictionary[Executable, bool] = weakref.WeakKeyDictionary()
 
@@ -241,6 +276,45 @@ def _registered(scope: str) -> Any:
 def read_registered_keys(dialect: Dialect, scope: str) -> Executable:
     """Read the registered keys of a tenant, or of all."""
     return select(ITEMS.c.tenant, ITEMS.c.key).where(_registered(scope))
+
+
+SAMPLES = ("deltas", "store_items")
+
+
+@statement(table=SAMPLES)
+def find_encrypted(dialect: Dialect, table: str) -> Executable:
+    """Select the beginning of an encrypted payload among the newest rows of ``p_limit`` logs.
+
+    Or among as many of the first items.
+    """
+    limit: Any = bindparam("p_limit")
+    if table == "store_items":
+        tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
+        own: Any = literal_column("'/~a'")  # memalchemy's own items are from here
+        beyond: Any = literal_column("'/~{'")
+        some = (
+            select(ITEMS.c.codec, ITEMS.c.value.label("payload"))
+            .where(tenant, or_(ITEMS.c.namespace < own, ITEMS.c.namespace >= beyond))
+            .order_by(ITEMS.c.namespace, ITEMS.c.key)
+            .limit(limit)
+            .subquery("some")
+        )
+    else:
+        newest = (
+            select(THREADS.c.log_id, THREADS.c.next_seq)
+            .where(THREADS.c.tenant == bindparam("k_tenant", type_=THREADS.c.tenant.type))
+            .order_by(THREADS.c.active_at.desc())
+            .limit(limit)
+            .subquery("newest")
+        )
+        last = and_(
+            DELTAS.c.log_id == newest.c.log_id,
+            DELTAS.c.seq >= newest.c.next_seq - literal_column("3"),
+        )
+        some = select(DELTAS.c.codec, DELTAS.c.payload).join(newest, last).subquery("some")
+    begins = dialect.statements.leading_bytes(some.c.payload, PREFIX_BYTES).label("begins")
+    is_encrypted = some.c.codec.like(literal_column(f"'%{CODEC_SUFFIX}'"))
+    return select(begins).where(is_encrypted).limit(literal_column("1"))
 
 
 @statement()

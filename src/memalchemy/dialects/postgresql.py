@@ -483,7 +483,9 @@ def _terms(given: ColumnElement[Any], within: ColumnElement[Any] | None = None) 
     row-level security no index is used for what calls a function that may leak.
     """
     terms = func.unnest(given).table_valued("term", name="terms").render_derived()
-    query = func.to_tsquery(literal_column("'simple'"), terms.c.term, type_=TSQUERY)
+    query: ColumnElement[Any] = func.to_tsquery(
+        literal_column("'simple'"), terms.c.term, type_=TSQUERY
+    )
     if within is not None:
         query = within.op("&&")(query)
     return select(terms.c.term, query.label("query")).offset(literal_column("0")).subquery("asked")

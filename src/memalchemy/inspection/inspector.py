@@ -706,7 +706,8 @@ class Inspector:
         )
 
         def record(score: float, row: Any) -> Record:
-            entry = entry_rows.to_entry(row.thread_id, self.db.keyring, row)
+            log = Log(self.db.tenant, row.thread_id, row.namespace)
+            entry = entry_rows.to_entry(log, self.db.keyring, row)
             return {
                 "kind": "entry",
                 "namespace": list(decode_namespace(row.namespace)),
@@ -945,13 +946,13 @@ class Inspector:
             values = log.binds() | binds | {"p_most": SMALL}
             for row in await self._query(statements.read_small_writes, values):
                 by_id.setdefault(row.label, []).append(row)
-        return {id_: self._count_writes(rows) for id_, rows in by_id.items()}
+        return {id_: self._count_writes(log, id_, rows) for id_, rows in by_id.items()}
 
-    def _count_writes(self, rows: Sequence[Any]) -> tuple[int, bool]:
+    def _count_writes(self, log: Log, id_: str, rows: Sequence[Any]) -> tuple[int, bool]:
         small = [row for row in rows if row.payload is not None]
         found: list[PendingWrite] = []
         with suppress(KeyMissing, NotEncrypted):  # the steps themselves are readable
-            found = load.decode_writes(small, self.db.keyring)
+            found = load.decode_writes(log, id_, small, self.db.keyring)
         count = len(found) + len(rows) - len(small) if found else len(rows)
         return count, any(write.channel == INTERRUPT for write in found)
 
@@ -985,7 +986,7 @@ class Inspector:
             shown = None
         else:
             try:
-                shown = item_preview(decode_value(row, self.db.keyring))
+                shown = item_preview(decode_value(self.db.tenant, row, self.db.keyring))
             except (KeyMissing, NotEncrypted):
                 shown = None
         namespace = decode_namespace(row.namespace)

@@ -1,8 +1,9 @@
 """Append rows to a log, at positions that `memalchemy.log.heads` allots.
 
 A save is one statement of data-modifying CTEs where the database has them, and three in a
-transaction elsewhere. Saves of many logs, and entries without keys, are one statement where rows
-can be sent as arrays. Payloads arrive as bytes: encoding is the caller's work.
+transaction elsewhere. It is three, too, where a payload is to be bound to its position (*apart*):
+that has to be known before the row is sent. Saves of many logs, and entries without keys, are one
+statement where rows can be sent as arrays. Payloads arrive as bytes: encoding is the caller's work.
 """
 
 from __future__ import annotations
@@ -90,10 +91,12 @@ class Position(NamedTuple):
     version: int
     epoch: int
     previous_id: str | None
+    checksum: int
+    """The checksum of the row as stored: a state that is based on it names it."""
 
 
-def _position(head: Allotted) -> Position:
-    return Position(head.next_seq - 1, head.version, head.epoch, head.previous_id)
+def _position(head: Allotted, checksum: int) -> Position:
+    return Position(head.next_seq - 1, head.version, head.epoch, head.previous_id, checksum)
 
 
 # --- Rows ----------------------------------------------------------------------------------------
@@ -253,6 +256,7 @@ def append_checkpoint(
     condition: str,
     retain: bool,
     needs_parent: bool = True,
+    apart: bool = False,
 ) -> Program[Position | None]:
     """Save a checkpoint; return ``None``, and change nothing, if the log is not as required.
 
@@ -262,12 +266,13 @@ def append_checkpoint(
         condition: see `memalchemy.log.heads.CONDITIONS`.
         retain: delete the checkpoints that retention does not keep.
         needs_parent: require the parent, if one is named, to exist.
+        apart: allot the position in a statement of its own.
     """
     parent = needs_parent and values["p_parent_id"] is not None
-    if dialect.single_statement_save:
+    if dialect.single_statement_save and not apart:
         variant = {"mode": mode, "condition": condition, "parent": parent, "retain": retain}
         rows = yield save_checkpoint(dialect, **variant), values
-        return _position(Allotted._make(rows[0])) if rows else None
+        return _position(Allotted._make(rows[0]), values["p_checksum"]) if rows else None
     if mode == "create":
         head = yield from allot_positions(dialect, "checkpoint", values, condition)
     else:
@@ -284,14 +289,14 @@ def append_checkpoint(
         head = Allotted._make(found[0]) if found else None
     if head is None:
         return None
-    position = _position(head)
     placed = {
         **values,
-        "p_seq": position.seq,
-        "p_previous_id": position.previous_id,
+        "p_seq": head.next_seq - 1,
+        "p_previous_id": head.previous_id,
         "p_ordinal": head.last_ordinal,
     }
     yield insert_row(dialect, of="state"), placed
+    position = _position(head, placed["p_checksum"])
     if dialect.upserts:
         yield upsert_checkpoint(dialect), placed
     else:
@@ -493,7 +498,8 @@ def _position_in_group(
         return None
     back = len(rows_of_log) - place
     previous = rows_of_log[place - 1]["p_checkpoint_id"] if place else head.previous_id
-    return Position(head.next_seq - back, head.version - back + 1, head.epoch, previous)
+    checksum = rows_of_log[place]["p_checksum"]
+    return Position(head.next_seq - back, head.version - back + 1, head.epoch, previous, checksum)
 
 
 # --- Entries -------------------------------------------------------------------------------------
@@ -709,12 +715,12 @@ def allot_and_insert_write(dialect: Dialect) -> Executable | None:
     return select(seq).add_cte(put)
 
 
-def append_write(dialect: Dialect, values: Mapping[str, Any]) -> Program[bool]:
-    """Insert a row of pending writes.
+def append_write(dialect: Dialect, values: Mapping[str, Any], apart: bool) -> Program[bool]:
+    """Insert a row of pending writes; *apart* from the statement that allots its position.
 
     Returns false if the log has expired, or was deleted since ``p_made_at``.
     """
-    if dialect.single_statement_save:
+    if dialect.single_statement_save and not apart:
         return bool((yield allot_and_insert_write(dialect), values))
     head = yield from allot_positions(dialect, "write", values)
     if head is not None:

@@ -1,4 +1,7 @@
-"""Copy a log, whole or up to a position: rows move inside the database, positions stay."""
+"""Copy a log, whole or up to a position: rows move inside the database, positions stay.
+
+Encrypted payloads are bound to their log, so they are sealed anew for the copy.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,13 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    update,
 )
 
+from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.places import row_place
 from memalchemy.dialects import Dialect
-from memalchemy.errors import Conflict, UniqueViolation
+from memalchemy.errors import Conflict, Corrupt, KeyMissing, NotEncrypted, UniqueViolation, about
 from memalchemy.log.delete import remove_log
 from memalchemy.log.heads import Head, lock_log
 from memalchemy.log.tables import (
@@ -30,6 +36,7 @@ from memalchemy.log.tables import (
     STATES,
     THREADS,
     Log,
+    column_binds,
     constants,
     new_epoch,
     of_log,
@@ -152,6 +159,7 @@ def copy_log(
     *,
     checkpoint_id: str | None = None,
     position: int | None = None,
+    keyring: Keyring,
 ) -> Program[bool]:
     """Copy *source* to *target*; up to a checkpoint, or to the entry at a *position*, if given.
 
@@ -208,7 +216,65 @@ def copy_log(
             yield copy_rows(dialect, table=table), values
     except UniqueViolation as error:
         raise _target_in_use(target) from error
+    if keyring.encrypts:
+        yield from _seal_anew(dialect, source, target, keyring)
     return True
+
+
+SEALED_TOGETHER = 20
+"""The number of rows that are held at once while they are sealed anew."""
+
+
+@statement()
+def read_sealed(dialect: Dialect) -> Executable:
+    """Select the next rows of a log behind ``p_after``, with their payloads."""
+    names = ("seq", "kind", "label", "codec", "checksum", "payload")
+    behind = DELTAS.c.seq > bindparam("p_after", type_=DELTAS.c.seq.type)
+    return (
+        select(*(DELTAS.c[name] for name in names))
+        .where(of_log(DELTAS), behind)
+        .order_by(DELTAS.c.seq)
+        .limit(bindparam("p_limit"))
+    )
+
+
+@statement()
+def replace_payload(dialect: Dialect) -> Executable:
+    """Replace the payload of a row by another form of the same."""
+    here = DELTAS.c.seq == bindparam("p_seq", type_=DELTAS.c.seq.type)
+    names = ("codec", "checksum", "payload")
+    return update(DELTAS).where(of_log(DELTAS), here).values(column_binds(DELTAS, names))
+
+
+def _seal_anew(dialect: Dialect, source: Log, target: Log, keyring: Keyring) -> Program[None]:
+    """Open the payloads of *target*, which are sealed for *source*, and write them once more.
+
+    Raises:
+        Corrupt, KeyMissing, NotEncrypted: one of them is not what was stored in *source*.
+    """
+    after = -1
+    while True:
+        binds = target.binds() | {"p_after": after, "p_limit": SEALED_TOGETHER}
+        rows = yield read_sealed(dialect), binds
+        for row in rows:
+            place = row_place(source.tenant, source.key, row.seq, row.kind, row.label)
+            try:
+                opened = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)
+            except (Corrupt, KeyMissing, NotEncrypted) as error:
+                raise about(error, f"position {row.seq} of thread {source.thread_id!r}") from error
+            binds = target.binds() | {"p_seq": row.seq} | _kind_binds(row)
+            binds |= {f"p_{name}": value for name, value in opened._asdict().items()}
+            yield replace_payload(dialect), binds
+        if len(rows) < SEALED_TOGETHER:
+            return
+        after = rows[-1].seq
+
+
+def _kind_binds(row: Any) -> dict[str, Any]:
+    """Return what tells the kind of a row to whoever seals its payload."""
+    if row.kind == "entry":
+        return {}
+    return {"p_label": row.label} if row.kind == "write" else {"p_kind": row.kind}
 
 
 def _target_in_use(target: Log) -> Conflict:

@@ -44,6 +44,7 @@ from memalchemy.codec.encryption import (
 )
 from memalchemy.codec.field_terms import OTHERS
 from memalchemy.codec.payloads import VALUE_CODEC, WRITES_CODEC, decode_payload, decode_writes
+from memalchemy.codec.places import Place, item_place, row_place
 from memalchemy.contracts import Progress
 from memalchemy.database import WRITE_ROWS, WRITE_STORED, Database, off_loop
 from memalchemy.database.key_registry import delete_key, read_registered_keys, register_key
@@ -223,11 +224,13 @@ class StoredRow(NamedTuple):
         listed: the row of `list_rows`.
         key: the binds that identify it.
         sealed: its codec, checksum and payload.
+        place: what its payload is bound to.
     """
 
     listed: Any
     key: dict[str, Any]
     sealed: StoredPayload
+    place: Place
 
 
 class Change(NamedTuple):
@@ -426,7 +429,9 @@ class KeyRotation:
                 if row.seq in listed:
                     sealed = StoredPayload(row.codec, row.checksum, bytes(row.payload))
                     key = of_this_log | {"p_seq": row.seq}
-                    found.append(StoredRow(listed[row.seq], key, sealed))
+                    tenant = listed[row.seq].tenant
+                    place = row_place(tenant, log_id, row.seq, row.kind, row.label)
+                    found.append(StoredRow(listed[row.seq], key, sealed, place))
         return found
 
     async def _read_items(self, batch: Sequence[Any]) -> list[StoredRow]:
@@ -442,7 +447,8 @@ class KeyRotation:
                     key = {"k_tenant": tenant, "k_namespace": row.namespace, "k_key": row.key}
                     key["p_version"] = row.version
                     name = row.namespace, row.key
-                    found[tenant, *name] = StoredRow(listed[name], key, sealed)
+                    place = item_place(tenant, *name, row.version)
+                    found[tenant, *name] = StoredRow(listed[name], key, sealed, place)
         # Every process writes in one order: so two rotations do not deadlock.
         order = [(row.tenant, row.namespace, row.key) for row in batch]
         return [found[name] for name in order if name in found]
@@ -457,7 +463,7 @@ class KeyRotation:
                 _add_names(self._refused, [row.listed])
                 continue
             try:
-                new = _under_first_key(self.db.keyring, row.sealed)
+                new = _under_first_key(self.db.keyring, row.sealed, row.place)
             except (Corrupt, KeyMissing):
                 self._damaged.add((table, *row.key.values()))
                 continue
@@ -578,17 +584,17 @@ def _leading(row: Any) -> bytes | None:
     return None if row.begins is None else bytes(row.begins)
 
 
-def _under_first_key(keyring: Keyring, stored: StoredPayload) -> StoredPayload:
+def _under_first_key(keyring: Keyring, stored: StoredPayload, place: Place) -> StoredPayload:
     """Encrypt a payload with the first key; one that is not encrypted is checked first."""
     if encryption.is_encrypted(stored.codec):
-        stored = keyring.decrypt(*stored)
+        stored = keyring.decrypt(*stored, place)
     elif stored.codec == VALUE_CODEC:
         decode_payload(stored.payload, stored.checksum, stored.codec)
     elif stored.codec == WRITES_CODEC:
         decode_writes(stored.payload, stored.checksum, stored.codec)
     else:
         check_payload(stored.payload, stored.checksum)
-    return keyring.encrypt(*stored)
+    return keyring.encrypt(*stored, place)
 
 
 def _add_names(names: dict[PlainRow, None], listed: Iterable[Any]) -> None:
@@ -704,7 +710,9 @@ def read_payloads(dialect: Dialect) -> Executable:
     """Select the payloads of a range of positions of a log."""
     seq = DELTAS.c.seq
     return (
-        select(seq, DELTAS.c.codec, DELTAS.c.checksum, DELTAS.c.payload)
+        select(
+            *(DELTAS.c[name] for name in ("seq", "kind", "label", "codec", "checksum", "payload"))
+        )
         .where(of_log(DELTAS))
         .where(
             seq >= bindparam("p_low", type_=seq.type), seq <= bindparam("p_high", type_=seq.type)

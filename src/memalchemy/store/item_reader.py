@@ -73,7 +73,7 @@ class ItemReader:
     def decoder(self) -> ItemDecoder:
         """Decoder of this call's values, all pages together."""
         if not self._decoder:
-            self._decoder.append(ItemDecoder(self.db.keyring, self.filter))
+            self._decoder.append(ItemDecoder(self.db.tenant, self.db.keyring, self.filter))
         return self._decoder[0]
 
     async def read_in_order(
@@ -298,7 +298,8 @@ class ItemDecoder:
     Raises `TooLarge` before it holds values of more than `MAX_ANSWER_BYTES`.
     """
 
-    def __init__(self, keyring: Keyring, wanted: Filter | None) -> None:
+    def __init__(self, tenant: str, keyring: Keyring, wanted: Filter | None) -> None:
+        self.tenant: str = tenant
         self.keyring: Keyring = keyring
         self.wanted: Filter | None = wanted
         self.size: int = 0
@@ -315,15 +316,15 @@ class ItemDecoder:
             return [found for row in rows for found in self._decode_encrypted(row)]
         if self.wanted is None:
             self._count_size(size)
-            return list(zip(rows, read.to_items(rows, self.keyring), strict=True))
+            return list(zip(rows, read.to_items(self.tenant, rows, self.keyring), strict=True))
         return [
             (row, item)
-            for row, item in zip(rows, read.to_items(rows, self.keyring), strict=True)
+            for row, item in zip(rows, read.to_items(self.tenant, rows, self.keyring), strict=True)
             if self._matches(item, _size(row))
         ]
 
     def _decode_encrypted(self, row: Any) -> RowsWithItems:
-        sealed = read.decrypt_row(row, self.keyring)
+        sealed = read.decrypt_row(self.tenant, row, self.keyring)
         size = decompressed_size(sealed.payload)
         if self.wanted is None:
             self._count_size(size)

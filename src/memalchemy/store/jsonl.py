@@ -19,7 +19,6 @@ import numpy as np
 import orjson
 
 from memalchemy._retry import retry_on_conflict
-from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.values import encode_value, from_jsonable, jsonable
 from memalchemy.contracts import UNSET, ExportedItem, StoreItem
 from memalchemy.database import OFF_LOOP_BYTES, READ, WRITE, Database, off_loop
@@ -288,12 +287,13 @@ async def _write_batch(
         for listed in key_lists(d, keys):
             for row in (yield read.read_items(d), binds | listed):
                 there[row.namespace, row.key] = row
-        outcome, chosen = _decide(good, there, on_conflict, db.keyring)
+        outcome, chosen = _decide(good, there, on_conflict, db)
         # In one order in every process: two that want the same rows do not block each other.
         for place in sorted(chosen):
             line = chosen[place]
             expected = UNSET if on_conflict == "overwrite" else None
-            if (yield from write.put(d, line.row, line.vectors, native, expected)) is None:
+            put = write.put(d, line.row, line.vectors, native, expected, db.binds_places)
+            if (yield from put) is None:
                 raise Conflict(f"line {line.number}: others wrote to key {place[1]!r} meanwhile")
         return outcome
 
@@ -312,7 +312,7 @@ async def _write_batch(
 
 
 def _decide(
-    good: list[_Line], there: dict[Place, Any], on_conflict: OnConflict, keyring: Keyring
+    good: list[_Line], there: dict[Place, Any], on_conflict: OnConflict, db: Database
 ) -> tuple[ImportedBatch, dict[Place, _Line]]:
     """Return the result of a batch, and the lines to write: the last of each place, or none."""
     counts: Counter[str] = Counter()
@@ -325,7 +325,7 @@ def _decide(
             chosen[line.place] = line
         elif on_conflict == "skip":
             counts["skipped"] += 1
-        elif _is_same_item(line, before, keyring):
+        elif _is_same_item(line, before, db):
             counts["unchanged"] += 1
         else:
             counts["conflict"] += 1
@@ -337,11 +337,11 @@ def _decide(
     return ImportedBatch(counts), chosen
 
 
-def _is_same_item(line: _Line, before: Any, keyring: Keyring) -> bool:
+def _is_same_item(line: _Line, before: Any, db: Database) -> bool:
     if isinstance(before, _Line):
         value, metadata = before.item.value, before.row["p_meta"]
     else:
-        value, metadata = read.decode_value(before, keyring), before.meta
+        value, metadata = read.decode_value(db.tenant, before, db.keyring), before.meta
     # As bytes: to Python 1, 1.0 and True are equal.
     return encode_value(value) == encode_value(line.item.value) and (
         orjson.dumps(metadata, option=orjson.OPT_SORT_KEYS)

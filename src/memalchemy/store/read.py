@@ -21,6 +21,7 @@ from sqlalchemy import (
 
 from memalchemy.codec.encryption import Keyring, StoredPayload
 from memalchemy.codec.payloads import decode_payload, decode_payloads
+from memalchemy.codec.places import item_place
 from memalchemy.contracts import StoreItem
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
@@ -39,12 +40,12 @@ from memalchemy.statements import statement
 ORDERS = ("newest", "key")
 
 
-def to_item(row: Any, keyring: Keyring) -> StoreItem:
+def to_item(tenant: str, row: Any, keyring: Keyring) -> StoreItem:
     """Return a row of `stored` columns as an item."""
-    return _with_value(row, decode_value(row, keyring))
+    return _with_value(row, decode_value(tenant, row, keyring))
 
 
-def to_items(rows: Sequence[Any], keyring: Keyring) -> list[StoreItem]:
+def to_items(tenant: str, rows: Sequence[Any], keyring: Keyring) -> list[StoreItem]:
     """Return rows as items, decoded all at once where nothing is encrypted."""
     if not keyring.encrypts:
         payloads = [bytes(row.value) for row in rows]
@@ -55,7 +56,7 @@ def to_items(rows: Sequence[Any], keyring: Keyring) -> list[StoreItem]:
             return list(map(_with_value, rows, values))
         except Corrupt:
             pass  # which of them it is, and what is wrong with it, is found one by one
-    return [to_item(row, keyring) for row in rows]
+    return [to_item(tenant, row, keyring) for row in rows]
 
 
 def _with_value(row: Any, value: Any) -> StoreItem:
@@ -71,15 +72,16 @@ def _with_value(row: Any, value: Any) -> StoreItem:
     )
 
 
-def decode_value(row: Any, keyring: Keyring) -> Any:
+def decode_value(tenant: str, row: Any, keyring: Keyring) -> Any:
     """Decrypt and decode the value of a row; an error names the item."""
-    return _decode(row, decrypt_row(row, keyring))
+    return _decode(row, decrypt_row(tenant, row, keyring))
 
 
-def decrypt_row(row: Any, keyring: Keyring) -> StoredPayload:
+def decrypt_row(tenant: str, row: Any, keyring: Keyring) -> StoredPayload:
     """Decrypt the payload of a row; an error names the item."""
     try:
-        return keyring.decrypt(row.codec, row.checksum, bytes(row.value))
+        place = item_place(tenant, row.namespace, row.key, row.version)
+        return keyring.decrypt(row.codec, row.checksum, bytes(row.value), place)
     except (Corrupt, KeyMissing, NotEncrypted) as error:
         raise about(error, f"the item {row.key!r} in {row.namespace}") from error
 

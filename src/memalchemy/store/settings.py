@@ -64,14 +64,13 @@ class Settings:
         """
         checked = check_metadata(metadata)
         payload, checksum = encode_payload(value)
-        stored = self.keyring.encrypt(VALUE_CODEC, checksum, payload)
         indexed = self.index_text and self.keyring.is_readable("text")
         life = self.lifetime_of(namespace, ttl)
         return {
             "p_now": now,
             "p_meta": checked,
-            "p_codec": stored.codec,
-            "p_checksum": stored.checksum,
+            "p_codec": VALUE_CODEC,
+            "p_checksum": checksum,
             "p_search_text": item_search_text(value, checked) if indexed else None,
             "p_field_terms": (
                 field_terms(value, checked, self.indexed_fields)
@@ -81,7 +80,7 @@ class Settings:
             "p_updated_at": now,
             "p_expires_at": None if life is None else now + life,
             "p_lifetime": None if life is None else life // timedelta(microseconds=1),
-            "p_value": stored.payload,
+            "p_value": payload,
         }
 
     async def vectors_of(self, values: Iterable[Any], index: Index) -> list[list[VectorRow]]:

@@ -274,7 +274,7 @@ class Store:
             event.details["vectors"] = len(vectors)
             native = await writes_native_vectors(self.db, vectors, connection, event)
             version = None
-            if d.single_statement_save and not vectors:
+            if d.single_statement_save and not vectors and not self.db.binds_places:
                 version = await self.db.run(
                     lambda: write.put_at_once(d, row, expected_version),
                     WRITE_STATEMENT,
@@ -283,7 +283,9 @@ class Store:
                 )
             if version is None:
                 version = await self.db.run(
-                    lambda: write.put(d, row, vectors, native, expected_version),
+                    lambda: write.put(
+                        d, row, vectors, native, expected_version, self.db.binds_places
+                    ),
                     WRITE,
                     connection=connection,
                     event=event,
@@ -405,7 +407,10 @@ class Store:
 
             def program() -> Program[dict[Place, int]]:
                 expected = "any" if replaces else "none"
-                versions = yield from write.put_batch(d, last, native, expected, keep_vectors)
+                apart = self.db.binds_places
+                versions = yield from write.put_batch(
+                    d, last, native, expected, keep_vectors, apart
+                )
                 if if_exists == "fail" and len(versions) < len(chosen):
                     there = next(place for place in places if place not in versions)
                     raise _exists_already(there, "there already")
@@ -515,7 +520,7 @@ class Store:
                 return None
             event.payload_bytes = len(rows[0].value)
             item = await off_loop(
-                len(rows[0].value), partial(read.to_item, rows[0], self.db.keyring)
+                len(rows[0].value), partial(read.to_item, self.db.tenant, rows[0], self.db.keyring)
             )
         wanted = self._settings.refresh_ttl if refresh is None else refresh
         if wanted and rows[0].lifetime is not None and not self.db.read_only:
@@ -550,7 +555,7 @@ class Store:
                 for row in await self._rows(statement, binds, connection, event):
                     event.payload_bytes += len(row.value)
                     name = wanted[row.namespace, row.key]
-                    found[name] = read.to_item(row, self.db.keyring)
+                    found[name] = read.to_item(self.db.tenant, row, self.db.keyring)
                     if row.lifetime is not None:
                         ending.append(row)
         wants = self._settings.refresh_ttl if refresh is None else refresh

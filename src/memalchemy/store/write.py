@@ -31,7 +31,7 @@ from sqlalchemy import (
 from memalchemy.codec.vectors import to_bytes
 from memalchemy.contracts import UNSET, StoreItem, Unset, check_position
 from memalchemy.dialects import Dialect
-from memalchemy.errors import UniqueViolation
+from memalchemy.errors import Conflict, UniqueViolation
 from memalchemy.keys import encode_id
 from memalchemy.search.cache_versions import count_change
 from memalchemy.search.scope import (
@@ -206,11 +206,14 @@ def lock_item(dialect: Dialect) -> Executable:
 
 @statement()
 def lock_items(dialect: Dialect) -> Executable:
-    """Lock the live items that ``p_keys`` lists, of one tenant, in one order for everybody."""
+    """Lock the live items that ``p_keys`` lists, of one tenant, in one order for everybody.
+
+    Returns ``namespace, key, version``.
+    """
     tenant = ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type)
     here = and_(tenant, is_listed(dialect, ITEMS), live_item())
     columns = [ITEMS.c.namespace, ITEMS.c.key]
-    locking = dialect.statements.lock(ITEMS, here, columns)
+    locking = dialect.statements.lock(ITEMS, here, [*columns, ITEMS.c.version])
     return locking.order_by(*columns) if isinstance(locking, Select) else locking
 
 
@@ -332,12 +335,23 @@ def set_item_times(dialect: Dialect) -> Executable:
 
 
 def put(
-    dialect: Dialect, row: Row, vectors: Sequence[VectorRow], native: bool, expected: Expected
+    dialect: Dialect,
+    row: Row,
+    vectors: Sequence[VectorRow],
+    native: bool,
+    expected: Expected,
+    apart: bool,
 ) -> Program[int | None]:
-    """Write an item with its vectors; return its version, or ``None`` if it is not as expected."""
+    """Write an item with its vectors; return its version, or ``None`` if it is not as expected.
+
+    With *apart* its version is found in a statement of its own, before its value is sent.
+    """
     which, binds = expectation(expected)
     values = dict(row) | binds
-    version = yield from _put_program(dialect, values, which)
+    if apart:
+        version = yield from _put_at_version(dialect, values, which)
+    else:
+        version = yield from _put_program(dialect, values, which)
     if version is None:
         return None
     if vectors:
@@ -363,15 +377,47 @@ def _put_program(dialect: Dialect, values: Row, which: str) -> Program[int | Non
         rows = yield put_item(dialect, expected=which), values
         return rows[0].version if rows else None
     for _ in range(2):
-        rows = yield update_item(dialect, expected=which), values
+        rows = yield update_item(dialect, expected=which), dict(values)
         if rows:
             return int(rows[0].version)
         try:
-            yield insert_item(dialect), values
+            yield insert_item(dialect), dict(values)
         except UniqueViolation:
             continue  # somebody else made it, or it is not as expected: look again
         return 1
     return None
+
+
+MAX_TRIES = 20
+"""The number of times that an item is written which others make and remove meanwhile."""
+
+
+def _put_at_version(dialect: Dialect, values: Row, which: str) -> Program[int | None]:
+    """Do as `_put_program`, and bind as ``p_version`` the version that the item will have."""
+    for _ in range(MAX_TRIES):
+        rows = yield lock_item(dialect), values
+        if not rows:
+            if which in ("version", "item"):
+                return None
+            version = yield from _put_program(dialect, dict(values) | {"p_version": 1}, "none")
+        elif which == "none" or (which != "any" and rows[0].version != values["p_expected"]):
+            return None
+        else:
+            there = int(rows[0].version)
+            placed = dict(values) | {"p_expected": there, "p_version": there + 1}
+            version = yield from _put_program(
+                dialect, placed, "item" if which == "item" else "version"
+            )
+        if version is not None or which != "any":
+            return version
+    raise _never_at_rest(values["k_key"])
+
+
+def _never_at_rest(key: str) -> Conflict:
+    return Conflict(
+        f"the item {key!r} was made and removed by others {MAX_TRIES} times while this put was "
+        "tried; nothing was written. Put it again."
+    )
 
 
 def add_vectors(
@@ -408,22 +454,27 @@ def put_batch(
     native: bool,
     expected: str = "any",
     keep_vectors: bool = False,
+    apart: bool = False,
 ) -> Program[dict[Place, int]]:
     """Write items of one tenant and time, no two of one key; return their versions by place.
 
     Those that are not as *expected*, ``any`` or ``none``, are left as they are and have no version.
-    With *keep_vectors* the vectors that an item has stay.
+    With *keep_vectors* the vectors that an item has stay. With *apart* the versions are found
+    before the values are sent.
     """
     # In one order in every process: two batches that want the same rows do not block each other.
     ordered = sorted(items, key=lambda one: place_of(one[0]))
     versions: dict[Place, int] = {}
     changes: dict[str, int] = {}
     for some in _batches(ordered):
-        if dialect.statements.has_arrays:
-            versions |= yield from _put_as_arrays(dialect, [row for row, _ in some], expected)
+        # SQLite's rows travel in one piece, of which no part can be sealed any more.
+        if dialect.statements.has_arrays and not (apart and dialect.single_writer):
+            putting = _put_arrays_at_versions if apart else _put_as_arrays
+            versions |= yield from putting(dialect, [row for row, _ in some], expected)
         else:
+            one_by_one = _put_at_version if apart else _put_program
             for row, _ in some:
-                version = yield from _put_program(dialect, row, expected)
+                version = yield from one_by_one(dialect, row, expected)
                 if version is not None:
                     versions[place_of(row)] = version
         if not keep_vectors:
@@ -448,6 +499,31 @@ def _put_as_arrays(
 ) -> Program[dict[Place, int]]:
     rows: Sequence[Any] = yield put_items(dialect, expected=expected), batch_binds(dialect, items)
     return {(path, key): int(version) for path, key, version in rows}
+
+
+def _put_arrays_at_versions(
+    dialect: Dialect, items: Sequence[Row], expected: str
+) -> Program[dict[Place, int]]:
+    """Do as `_put_as_arrays`, and bind as ``i_version`` the versions that the items will have."""
+    written: dict[Place, int] = {}
+    left = list(items)
+    for _ in range(MAX_TRIES):
+        there: dict[Place, int] = {}
+        for listed in key_lists(dialect, map(place_of, left)):
+            for row in (yield lock_items(dialect), dict(left[0]) | listed):
+                there[row.namespace, row.key] = int(row.version)
+        known = [row for row in left if place_of(row) in there] if expected == "any" else []
+        left = [row for row in left if place_of(row) not in there]
+        for rows, condition in (known, "any"), (left, "none"):
+            if rows:
+                binds = batch_binds(dialect, rows)
+                binds["i_version"] = [there.get(place_of(row), 0) + 1 for row in rows]
+                answer: Sequence[Any] = yield put_items(dialect, expected=condition), binds
+                written |= {(path, key): int(version) for path, key, version in answer}
+        left = [row for row in left if place_of(row) not in written]
+        if not left or expected != "any":
+            return written
+    raise _never_at_rest(left[0]["k_key"])
 
 
 def batch_binds(dialect: Dialect, items: Sequence[Row]) -> dict[str, Any]:

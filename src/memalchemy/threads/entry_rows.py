@@ -14,12 +14,14 @@ from memalchemy.codec.payloads import (
     decode_payloads,
     encode_payload,
 )
+from memalchemy.codec.places import entry_place
 from memalchemy.codec.search_text import item_search_text, snippet
 from memalchemy.codec.values import frozen, is_heavy
 from memalchemy.contracts import Entry, EntryHit, check_time
 from memalchemy.database import OFF_LOOP_BYTES
 from memalchemy.errors import Corrupt, MemalchemyError, about
 from memalchemy.keys import check_entry_key
+from memalchemy.log import Log
 
 Row = dict[str, Any]
 
@@ -28,8 +30,7 @@ def encode_entries(
     values: Sequence[Any],
     keys: Sequence[str | None],
     times: Sequence[datetime],
-    index_text: bool,
-    keyring: Keyring,
+    indexes_text: bool,
 ) -> list[Row]:
     """Return the values to bind for each entry, in order.
 
@@ -39,7 +40,7 @@ def encode_entries(
     rows = []
     for at, (value, key, occurred_at) in enumerate(zip(values, keys, times, strict=True)):
         try:
-            row = encode_entry(value, index_text, keyring)
+            row = encode_entry(value, indexes_text)
         except MemalchemyError as error:
             error.add_note(f"of entry {at} of {len(values)}; nothing was written")
             raise
@@ -47,36 +48,34 @@ def encode_entries(
     return rows
 
 
-def encode_entry(value: Any, index_text: bool, keyring: Keyring) -> Row:
+def encode_entry(value: Any, indexes_text: bool) -> Row:
     """Return the values to bind for the value of an entry."""
     payload, checksum = encode_payload(value)
-    stored = keyring.encrypt(VALUE_CODEC, checksum, payload)
-    indexed = index_text and keyring.is_readable("text")
     return {
-        "p_codec": stored.codec,
-        "p_checksum": stored.checksum,
-        "p_search_text": item_search_text(value, {}) if indexed else None,
-        "p_payload": stored.payload,
+        "p_codec": VALUE_CODEC,
+        "p_checksum": checksum,
+        "p_search_text": item_search_text(value, {}) if indexes_text else None,
+        "p_payload": payload,
     }
 
 
-def to_entry(thread_id: str, keyring: Keyring, row: Any) -> Entry:
+def to_entry(log: Log, keyring: Keyring, row: Any) -> Entry:
     """Return a row as an entry.
 
     Raises:
         Corrupt: the payload is not what was stored; the message names thread and position.
     """
-    return to_entries(thread_id, keyring, [row])[0]
+    return to_entries(log, keyring, [row])[0]
 
 
-def to_entries(thread_id: str, keyring: Keyring, rows: Sequence[Any]) -> list[Entry]:
+def to_entries(log: Log, keyring: Keyring, rows: Sequence[Any]) -> list[Entry]:
     """Return rows as entries, in their order.
 
     Raises:
         Corrupt, KeyMissing, NotEncrypted: as `decode_values`.
     """
     found = decode_values(
-        thread_id,
+        log,
         keyring,
         [row.seq for row in rows],
         [row.codec for row in rows],
@@ -89,11 +88,11 @@ def to_entries(thread_id: str, keyring: Keyring, rows: Sequence[Any]) -> list[En
     ]
 
 
-def to_hit(row: Any, score: float, terms: list[list[str]], keyring: Keyring) -> EntryHit:
+def to_hit(log: Log, row: Any, score: float, terms: list[list[str]], keyring: Keyring) -> EntryHit:
     """Return a row that a search found as a hit."""
     return EntryHit(
         row.seq,
-        _value(row.thread_id, keyring, row.seq, row.codec, row.checksum, row.payload),
+        _value(log, keyring, row.seq, row.codec, row.checksum, row.payload),
         row.entry_key,
         row.occurred_at,
         row.stored_at,
@@ -104,7 +103,7 @@ def to_hit(row: Any, score: float, terms: list[list[str]], keyring: Keyring) -> 
 
 
 def decode_values(
-    thread_id: str,
+    log: Log,
     keyring: Keyring,
     positions: Sequence[int],
     codecs: Sequence[str],
@@ -122,18 +121,19 @@ def decode_values(
             return decode_payloads(payloads, checksums, codecs)
         except Corrupt:
             pass  # which of them it is, and what is wrong with it, is found one by one
-    one = partial(_value, thread_id, keyring)
+    one = partial(_value, log, keyring)
     return list(map(one, positions, codecs, checksums, payloads))
 
 
 def _value(
-    thread_id: str, keyring: Keyring, position: int, tag: str, checksum: int, payload: bytes
+    log: Log, keyring: Keyring, position: int, tag: str, checksum: int, payload: bytes
 ) -> Any:
     try:
-        stored = keyring.decrypt(tag, checksum, bytes(payload))
+        place = entry_place(log.tenant, log.key, position)
+        stored = keyring.decrypt(tag, checksum, bytes(payload), place)
         return decode_payload(stored.payload, stored.checksum, stored.codec)
     except MemalchemyError as error:
-        raise about(error, f"entry {position} of thread {thread_id!r}") from error
+        raise about(error, f"entry {position} of thread {log.thread_id!r}") from error
 
 
 def decoded_size(rows: Iterable[Any]) -> int:

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Executable
 
-from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.search_text import query_terms
 from memalchemy.contracts import (
     UNSET,
@@ -230,7 +229,7 @@ class ThreadLog:
         def program() -> Program[Entry | None]:
             values = self._values(log)
             row = yield from entries.pop_newest(self.db.dialect, log, values, expected)
-            return None if row is None else entry_rows.to_entry(thread_id, self.db.keyring, row)
+            return None if row is None else entry_rows.to_entry(log, self.db.keyring, row)
 
         with operation("thread.pop", **self._about(thread_id)) as event:
             return await self.db.run(program, WRITE_ROWS, connection=connection, event=event)
@@ -278,7 +277,7 @@ class ThreadLog:
         log, d = self._log(thread_id), self.db.dialect
         expected = _version(expected_version)
         (value,), decoded_size = entry_rows.copy_if_heavy([value])
-        encode = partial(entry_rows.encode_entry, value, self._index_text, self.db.keyring)
+        encode = partial(entry_rows.encode_entry, value, self._indexes_text)
         row = await off_loop(decoded_size, encode)
         row["p_seq"] = _position(position, "position")
         with operation("thread.edit", **self._about(thread_id)) as event:
@@ -349,8 +348,10 @@ class ThreadLog:
         with operation("thread.fork", **self._about(thread_id)) as event:
             event.details["to"] = target
             copied = await self.db.run(
-                lambda: copy_log(self.db.dialect, source, to, now, position=at),
-                WRITE_ROWS,
+                lambda: copy_log(
+                    self.db.dialect, source, to, now, position=at, keyring=self.db.keyring
+                ),
+                WRITE,
                 connection=connection,
                 event=event,
             )
@@ -451,7 +452,8 @@ class ThreadLog:
         with operation("thread.read", tenant=self.db.tenant, thread_id=thread_id) as event:
             rows = await self._query(statement, binds, connection, event)
         return {
-            row.thread_id: entry_rows.to_entry(row.thread_id, self.db.keyring, row) for row in rows
+            row.thread_id: entry_rows.to_entry(self._log(row.thread_id), self.db.keyring, row)
+            for row in rows
         }
 
     async def read(
@@ -466,7 +468,7 @@ class ThreadLog:
         It suffices while nothing was removed or edited. Otherwise ``complete`` is set, and the
         entries are all that there are, in place of those that were read before. One round trip.
         """
-        make = partial(entry_rows.to_entries, thread_id, self.db.keyring)
+        make = partial(entry_rows.to_entries, self._log(thread_id), self.db.keyring)
         reading, found = await self._read_changes(thread_id, seen, make, True, connection)
         return replace(reading, entries=found)
 
@@ -512,7 +514,7 @@ class ThreadLog:
 
         def decode(rows: Answer) -> None:
             for thread_id, some in groupby(rows, key=attrgetter("thread_id")):
-                found[thread_id] = entry_rows.to_entries(thread_id, keyring, list(some))
+                found[thread_id] = entry_rows.to_entries(self._log(thread_id), keyring, list(some))
 
         with operation("thread.read", tenant=self.db.tenant) as event:
             for listed in d.statements.list_batches("p_thread_ids", ids):
@@ -630,7 +632,7 @@ class ThreadLog:
                 connection=connection,
                 event=event,
             )
-            hits = partial(_hits, found, terms, self.db.keyring)
+            hits = partial(self._hits, found, terms)
             return await off_loop(entry_rows.decoded_size(row for _, row in found), hits)
 
     # --- Shared by the methods above, and by what rests on a log ----------------------------------
@@ -680,7 +682,8 @@ class ThreadLog:
             return newest, (yield from changes(None if newest else seen))
 
         def decode(found: tuple[Answer, Answer]) -> tuple[LogReading, Made]:
-            newest = next(iter(entry_rows.to_entries(thread_id, self.db.keyring, found[0])), None)
+            log, keyring = other._log(thread_id), self.db.keyring
+            newest = next(iter(entry_rows.to_entries(log, keyring, found[0])), None)
             made = partial(self._make_columns, thread_id, partial(make, newest))
             return _reading(None if newest else seen, made, found[1])
 
@@ -704,7 +707,7 @@ class ThreadLog:
         columns = list(zip(*found, strict=True)) or [()] * (_PAYLOAD + 1)
         _, _, seqs, codecs, checksums, payloads = columns
         decoded = entry_rows.decode_values(
-            thread_id, self.db.keyring, seqs, codecs, checksums, payloads
+            self._log(thread_id), self.db.keyring, seqs, codecs, checksums, payloads
         )
         return make(seqs, decoded, checksums)
 
@@ -729,9 +732,8 @@ class ThreadLog:
         values = self._values(log)
         checked = entry_rows.check_keys(keys, len(given))
         times = entry_rows.check_times(occurred_at, len(given), values["p_now"])
-        how = self._index_text, self.db.keyring
         given, decoded_size = entry_rows.copy_if_heavy(given)
-        encode = partial(entry_rows.encode_entries, given, checked, times, *how)
+        encode = partial(entry_rows.encode_entries, given, checked, times, self._indexes_text)
         rows = await off_loop(decoded_size, encode)
         values |= {
             "p_expires_at": None if life is None else values["p_now"] + life,
@@ -748,7 +750,8 @@ class ThreadLog:
             again = keyed and connection is None
             # With a key that is there the statement fails, and with it a transaction of the host.
             may_fail = connection is None or not any(checked)
-            if d.single_statement_save and after is None and rows and may_fail:
+            single = d.single_statement_save and not self.db.binds_places
+            if single and after is None and rows and may_fail:
                 try:
                     allotted = await self.db.run(
                         lambda: append.append_entries(d, values, rows, expected),
@@ -878,12 +881,24 @@ class ThreadLog:
                 program,
                 READ,
                 decode=Decode(
-                    partial(entry_rows.to_entries, thread_id, self.db.keyring),
+                    partial(entry_rows.to_entries, self._log(thread_id), self.db.keyring),
                     entry_rows.decoded_size,
                 ),
                 connection=connection,
                 event=event,
             )
+
+    @property
+    def _indexes_text(self) -> bool:
+        """True if entries are stored with their words."""
+        return self._index_text and self.db.keyring.is_readable("text")
+
+    def _hits(self, found: Sequence[ScoredRow], terms: list[list[str]]) -> list[EntryHit]:
+        keyring = self.db.keyring
+        return [
+            entry_rows.to_hit(self._log(row.thread_id), row, score, terms, keyring)
+            for score, row in found
+        ]
 
     def _log(self, thread_id: str) -> Log:
         return Log(self.db.tenant, check_thread_id(thread_id), self._path)
@@ -942,10 +957,6 @@ def _position(position: object, name: str) -> int:
     if isinstance(position, bool) or not isinstance(position, int):
         raise TypeError(f"{name} is a position, not {type(position).__name__}")
     return max(min(position, entries.MAX_POSITION), -1)
-
-
-def _hits(found: Sequence[ScoredRow], terms: list[list[str]], keyring: Keyring) -> list[EntryHit]:
-    return [entry_rows.to_hit(row, score, terms, keyring) for score, row in found]
 
 
 def _reading(

@@ -40,8 +40,9 @@ async def enforce(
 ) -> None:
     """Wall the tenants from each other (PostgreSQL).
 
-    By row-level security: a transaction then reaches the rows of the one tenant that it has set, and memalchemy sets it
-    for all that it sends. Needs the owner of the tables, who is walled, too. May be repeated.
+    By row-level security: a transaction then reaches the rows of the one tenant that it has set,
+    and memalchemy sets it for all that it sends. Needs the owner of the tables, who is walled, too.
+    May be repeated.
     """
     from memalchemy.maintenance import tenants
 

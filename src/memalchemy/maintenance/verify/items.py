@@ -30,6 +30,7 @@ from memalchemy.codec import encryption
 from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.field_terms import may_be_field_terms
 from memalchemy.codec.payloads import VALUE_CODEC, decode_payload
+from memalchemy.codec.places import item_place
 from memalchemy.codec.search_text import may_be_item_search_text
 from memalchemy.database import READ, Database, off_loop
 from memalchemy.dialects import Dialect
@@ -138,7 +139,8 @@ class ItemCheck:
             self.report.payload_bytes += len(row.value)
             if row.version < 1:
                 self._add("version", f"it is at version {row.version}", location, row.key)
-            for code, what in await off_loop(len(row.value), partial(_check_item, row, keyring)):
+            check = partial(_check_item, location, row, keyring)
+            for code, what in await off_loop(len(row.value), check):
                 if code == "key" and not keyring.encrypts:
                     self.report.unopened += 1
                     continue
@@ -212,13 +214,14 @@ def _bytes_of(row: Any) -> int:
     return int(row.stored + VECTOR_NUMBER_BYTES * int(row.numbers))
 
 
-def _check_item(row: Any, keyring: Keyring) -> list[tuple[str, str]]:
+def _check_item(location: StoreNamespace, row: Any, keyring: Keyring) -> list[tuple[str, str]]:
     """Decode an item and compare its words with it; return the codes and sentences of faults."""
     if encryption.plain_codec(row.codec) != VALUE_CODEC:
         return [("codec", f"its codec is {row.codec!r}")]
     faults = [] if row.meta is not None else [("metadata", "its metadata is no JSON object")]
     try:
-        codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.value))
+        place = item_place(location.tenant, location.namespace, row.key, row.version)
+        codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.value), place)
         value = decode_payload(payload, checksum, codec)
     except OPENING_ERRORS as error:
         return [*faults, (code_of(error), str(error))]

@@ -17,9 +17,10 @@ from memalchemy.codec.checksum import check_payload, check_state
 from memalchemy.codec.deltas import CODEC
 from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.payloads import VALUE_CODEC, WRITES_CODEC, decode_payload, decode_writes
+from memalchemy.codec.places import row_place, state_place
 from memalchemy.codec.values import Parts, state_size
 from memalchemy.errors import Corrupt, MemalchemyError
-from memalchemy.log import STATES
+from memalchemy.log import STATES, Log
 from memalchemy.maintenance.verify.report import OPENING_ERRORS, code_of
 
 REBUILT_BYTES = 64 * 1024 * 1024
@@ -114,12 +115,13 @@ def _check_base(row: Any) -> Fault | None:
     return None
 
 
-def rebuild_state(row: Any, base: Parts | None, keyring: Keyring) -> Parts | Fault:
+def rebuild_state(log: Log, row: Any, base: Parts | None, keyring: Keyring) -> Parts | Fault:
     """Rebuild the state of a row on that of its base, which a snapshot has none of."""
     if encryption.plain_codec(row.codec) != CODEC:
         return Fault(row.seq, "codec", f"its codec is {row.codec!r}")
     try:
-        _, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+        place = state_place(log.tenant, log.key, row.seq)
+        _, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)
         check_payload(payload, checksum)
     except OPENING_ERRORS as error:
         return Fault(row.seq, code_of(error), str(error))
@@ -136,7 +138,7 @@ def rebuild_state(row: Any, base: Parts | None, keyring: Keyring) -> Parts | Fau
     return state
 
 
-def rebuild_chain(rows: Sequence[Any], keyring: Keyring) -> Parts | Fault:
+def rebuild_chain(log: Log, rows: Sequence[Any], keyring: Keyring) -> Parts | Fault:
     """Rebuild the state of a whole chain, snapshot first; the first fault is the cause."""
     first = rows[0]
     if first.kind == "delta":
@@ -145,7 +147,7 @@ def rebuild_chain(rows: Sequence[Any], keyring: Keyring) -> Parts | Fault:
     for row in rows:
         if row.kind not in STATES:
             return Fault(row.seq, "kind", f"its kind is {row.kind!r}")
-        result = rebuild_state(row, state, keyring)
+        result = rebuild_state(log, row, state, keyring)
         if isinstance(result, Fault):
             return result
         state = result
@@ -153,13 +155,16 @@ def rebuild_chain(rows: Sequence[Any], keyring: Keyring) -> Parts | Fault:
     return state
 
 
-def check_entry(row: Any, keyring: Keyring) -> Fault | None:
+def check_entry(log: Log, row: Any, keyring: Keyring) -> Fault | None:
     """Decode an entry, or the pending writes of a checkpoint."""
     is_write = row.kind == "write"
     if encryption.plain_codec(row.codec) != (WRITES_CODEC if is_write else VALUE_CODEC):
         return Fault(row.seq, "codec", f"its codec is {row.codec!r}")
     try:
-        codec, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload))
+        place = row_place(log.tenant, log.key, row.seq, row.kind, row.label)
+        codec, checksum, payload = keyring.decrypt(
+            row.codec, row.checksum, bytes(row.payload), place
+        )
         decode: Any = decode_writes if is_write else decode_payload
         decode(payload, checksum, codec)
     except OPENING_ERRORS as error:
@@ -172,14 +177,15 @@ def is_unopenable(row: Any, keyring: Keyring) -> bool:
     return encryption.is_encrypted(row.codec) and not keyring.has_key_of(bytes(row.payload))
 
 
-def is_same_state(a: Any, b: Any, keyring: Keyring) -> bool:
+def is_same_state(log: Log, a: Any, b: Any, keyring: Keyring) -> bool:
     """Return whether two readings of a row have the same state, perhaps encoded anew."""
-    return _state_checksum(a, keyring) == _state_checksum(b, keyring)
+    return _state_checksum(log, a, keyring) == _state_checksum(log, b, keyring)
 
 
-def _state_checksum(row: Any, keyring: Keyring) -> int:
+def _state_checksum(log: Log, row: Any, keyring: Keyring) -> int:
     try:
-        checksum = keyring.decrypt(row.codec, row.checksum, bytes(row.payload)).checksum
+        place = state_place(log.tenant, log.key, row.seq)
+        checksum = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place).checksum
     except MemalchemyError:
         checksum = row.checksum
     return int(checksum) >> 32  # the lower half is the payload's

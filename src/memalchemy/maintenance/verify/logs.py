@@ -160,7 +160,7 @@ class LogCheck:
 
     async def _check_entry(self, row: Any) -> None:
         keyring = self.db.keyring
-        fault = await off_loop(len(row.payload), partial(check_entry, row, keyring))
+        fault = await off_loop(len(row.payload), partial(check_entry, self.log, row, keyring))
         if fault is None:
             self.report.entries += row.kind == "entry"
         elif fault.code == "key" and not keyring.encrypts:
@@ -218,11 +218,11 @@ class LogCheck:
         """
         keyring = self.db.keyring
         if is_unopenable(row, keyring):
-            return rebuild_state(row, None, keyring)  # a fault: no key, or damaged bytes
+            return rebuild_state(self.log, row, None, keyring)  # a fault: no key, or damaged bytes
         base = self._rebuilt.get(row.base_seq) if row.base_kind is not None else None
         if row.kind == "snapshot" or base is not None:
             size = max(row.raw_size or 0, 0)
-            result = await off_loop(size, partial(rebuild_state, row, base, keyring))
+            result = await off_loop(size, partial(rebuild_state, self.log, row, base, keyring))
             if not isinstance(result, Fault):
                 return result
         binds = self.log.binds() | {"p_seq": row.seq}
@@ -231,11 +231,11 @@ class LogCheck:
         if chain.damaged:
             first = min(chain.damaged)
             return Fault(chain[first].seq, "unreadable", chain.damaged[first])
-        if not chain or not is_same_state(chain[-1], row, keyring):
+        if not chain or not is_same_state(self.log, chain[-1], row, keyring):
             return None
         size = sum(len(link.payload) for link in chain)
         self.report.payload_bytes += size
-        return await off_loop(size, partial(rebuild_chain, chain, keyring))
+        return await off_loop(size, partial(rebuild_chain, self.log, chain, keyring))
 
     def _check_checkpoint(self, row: Any) -> None:
         """Check what a checkpoint has beside its state."""

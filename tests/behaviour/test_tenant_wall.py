@@ -462,9 +462,9 @@ async def forge_handles(db: Database, theirs: str, at: random.Random) -> Any:
             return await checkpointer.delete(thread)
 
 
-async def query_as_orm(session: AsyncSession, theirs: str, at: random.Random) -> Any:
+async def query_as_orm(session: Any, theirs: str, at: random.Random) -> Any:
     """Raw ORM queries and SQL that name the other tenant, or none."""
-    row = at.choice([ThreadRow, CheckpointRow, DeltaRow, StoreItemRow])
+    row: Any = at.choice([ThreadRow, CheckpointRow, DeltaRow, StoreItemRow])
     match at.randrange(8):
         case 0:
             return [one.tenant for one in await session.scalars(select(row))]
@@ -565,5 +565,5 @@ async def test_other_databases_have_no_wall(tmp_path: Any) -> None:
     async with Database(f"sqlite:///{tmp_path}/agent.db") as db:
         for call in (tenants.enforce, tenants.release, tenants.status):
             with pytest.raises(CapabilityMissing, match="no row-level security"):
-                await call(db)  # type: ignore[operator]
+                await call(db)
         assert not (await db.tenant_wall()).is_active

@@ -206,8 +206,11 @@ def pgbouncer_program() -> str | None:
 
 
 @contextlib.contextmanager
-def pgbouncer(server: Postgres) -> Iterator[Postgres]:
-    """PgBouncer in transaction mode in front of *server*, on a port of its own."""
+def pgbouncer(server: Postgres, user: str | None = None) -> Iterator[Postgres]:
+    """PgBouncer in transaction mode in front of *server*, on a port of its own.
+
+    Whoever connects to it is *user* on the server, by default its superuser.
+    """
     program = pgbouncer_program()
     assert program is not None
     port = free_port()
@@ -215,7 +218,7 @@ def pgbouncer(server: Postgres) -> Iterator[Postgres]:
     place.chmod(0o777)
     ini = place / "pgbouncer.ini"
     ini.write_text(
-        f"[databases]\n* = host={server.host} port={server.port} user={server.user}\n"
+        f"[databases]\n* = host={server.host} port={server.port} user={user or server.user}\n"
         f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
         "auth_type = any\npool_mode = transaction\nmax_client_conn = 200\ndefault_pool_size = 5\n"
         f"logfile = {place}/log\npidfile = {place}/pid\n"
@@ -224,8 +227,8 @@ def pgbouncer(server: Postgres) -> Iterator[Postgres]:
     command = [program, str(ini)]
     if os.geteuid() == 0:
         # It refuses to run as root, and it must be able to enter the socket's directory.
-        user = Path(server.host).owner() if server.host.startswith("/") else "nobody"
-        command = [program, "-u", user, str(ini)]
+        runner = Path(server.host).owner() if server.host.startswith("/") else "nobody"
+        command = [program, "-u", runner, str(ini)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _wait_for_port(port)

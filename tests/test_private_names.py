@@ -35,6 +35,9 @@ FOREIGN = {
         "SQLAlchemy: the block of a savepoint that was ended inside it"
     ),
     ("database/aiosqlite_connection.py", "_transaction_is_active"): "SQLAlchemy: the same",
+    ("database/executors/asyncpg.py", "_transport"): (
+        "asyncpg: the setting of a tenant is sent with its statement, in one round trip"
+    ),
     ("migrate/environment.py", "_in_external_transaction"): (
         "Alembic: a transaction that the host began is the host's to commit"
     ),

@@ -73,9 +73,11 @@ WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
   FROM store_items
-  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
-          coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  WHERE ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
 FROM store_items
 JOIN within ON within.namespace = store_items.namespace
@@ -93,9 +95,11 @@ WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
   FROM store_items
-  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
-          coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  WHERE ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
 SELECT store_items.namespace, store_items.key, store_items.version, store_items.meta
 FROM store_items
 JOIN within ON within.namespace = store_items.namespace
@@ -1263,6 +1267,60 @@ AND store_items.namespace = $2::VARCHAR
 SELECT store_items.tenant, store_items.key
 FROM store_items
 WHERE store_items.namespace = $1::VARCHAR
+
+-- database.tenant_wall.read_wall()
+WITH found AS (
+  SELECT pg_class.oid, relrowsecurity
+  AND relforcerowsecurity AS forced
+  FROM pg_class
+  JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+  WHERE pg_namespace.nspname = coalesce(CAST($1::VARCHAR AS text), current_schema())
+  AND pg_class.relkind IN ('r', 'p')
+  AND pg_class.relname IN ('store_items', 'threads', 'checkpoints', 'deltas', 'embeddings')),
+made AS (
+  SELECT oid, forced
+  AND EXISTS (
+    SELECT 1
+    FROM pg_policy
+    WHERE polrelid = found.oid
+    AND polname = 'memalchemy_tenant') AS enforced
+  FROM found)
+SELECT CAST(current_user AS text) AS role, CAST(count(*) FILTER (WHERE true) AS integer) AS tables,
+  CAST(count(*) FILTER (WHERE made.enforced) AS integer) AS enforced,
+  CAST(count(*) FILTER (WHERE made.enforced
+    AND row_security_active(made.oid)) AS integer) AS active, CAST(count(*) FILTER (WHERE EXISTS (
+      SELECT 1
+      FROM pg_policy
+      WHERE polrelid = made.oid
+      AND polname = 'memalchemy_admin'
+      AND EXISTS (
+        SELECT 1
+        FROM unnest(polroles) AS given(role)
+        WHERE given.role = 0
+        OR pg_has_role(given.role, 'USAGE')))) AS integer) AS administered,
+  CAST(count(*) FILTER (WHERE EXISTS (
+      SELECT 1
+      FROM pg_policy
+      WHERE polrelid = made.oid
+      AND polname NOT IN ('memalchemy_tenant', 'memalchemy_admin'))) AS integer) AS others, (
+  SELECT CAST(count(*) AS integer)
+  FROM pg_proc
+  WHERE NOT proleakproof
+  AND oid = ANY (CAST(ARRAY['pg_catalog.ts_match_vq(tsvector, tsquery)',
+        'pg_catalog.to_tsvector(regconfig, text)', 'pg_catalog.tsvector_concat(tsvector, tsvector)',
+        'pg_catalog.array_to_tsvector(text[])', 'pg_catalog.textcat(text, text)',
+        'pg_catalog.jsonb_contains(jsonb, jsonb)', 'pg_catalog.jsonb_ne(jsonb,
+          jsonb)'] AS regprocedure[]))) AS leaky, (
+  SELECT CAST(rolsuper AS integer)
+  FROM pg_roles
+  WHERE rolname = current_user) AS superuser
+FROM made
+
+-- database.tenant_wall.set_tenant(scope=transaction)
+SELECT set_config('memalchemy.tenant', $1::VARCHAR, true) AS tenant
+
+-- database.tenant_wall.set_tenant(scope=session)
+SELECT set_config('memalchemy.tenant', $1::VARCHAR, false) AS tenant
 
 -- inspection._statements.changed_items(below=False)
 SELECT store_items.namespace, store_items.key, store_items.updated_at
@@ -8705,17 +8763,21 @@ AND row_here.key BETWEEN $3::VARCHAR
 AND $4::VARCHAR
 AND (row_here.search_text IS NOT NULL
   OR row_here.field_terms IS NOT NULL)
-AND (((to_tsvector('simple', coalesce(row_here.search_text, '')) || to_tsvector('simple',
-          coalesce(row_here.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
+AND (((to_tsvector('simple', CASE
+        WHEN (row_here.search_text IS NULL) THEN ''
+        ELSE row_here.search_text END) || to_tsvector('simple', CASE
+        WHEN (row_here.field_terms IS NULL) THEN ''
+        ELSE row_here.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
           FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
           FROM '^(?:\S+ ){0,7}\S+')))))
 AND NOT (EXISTS (
     SELECT 1
     FROM store_items AS found
-    WHERE (((to_tsvector('simple', coalesce(found.search_text, '')) || to_tsvector('simple',
-              coalesce(found.field_terms,
-                ''))) || array_to_tsvector(ARRAY[((chr(31) || found.tenant) || chr(31)) || found.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
+    WHERE (((to_tsvector('simple', CASE
+            WHEN (found.search_text IS NULL) THEN ''
+            ELSE found.search_text END) || to_tsvector('simple', CASE
+            WHEN (found.field_terms IS NULL) THEN ''
+            ELSE found.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || found.tenant) || chr(31)) || found.namespace])) @@ (CAST(('''' || replace(replace(((chr(31) || row_here.tenant) || chr(31)) || row_here.namespace, '\', '\' || '\'), '''', '''' || '''')) || '''' AS TSQUERY) && plainto_tsquery('simple', concat_ws(' ', SUBSTRING(row_here.search_text
               FROM '^(?:\S+ ){0,7}\S+'), SUBSTRING(row_here.field_terms
               FROM '^(?:\S+ ){0,7}\S+')))))
     AND found.tenant IS NOT DISTINCT
@@ -9633,9 +9695,11 @@ WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
   FROM store_items
-  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
-          coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  WHERE ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
 SELECT within.namespace, within.key, within.updated_at
 FROM within
 LIMIT $2
@@ -9645,9 +9709,11 @@ WITH within AS MATERIALIZED (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
   FROM store_items
-  WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
-          coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+  WHERE ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
 SELECT within.namespace, within.key, within.updated_at
 FROM within
 LIMIT $2
@@ -9658,9 +9724,11 @@ WITH found AS MATERIALIZED (
     SELECT store_items.namespace AS namespace, store_items.key AS key,
       store_items.updated_at AS updated_at
     FROM store_items
-    WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
-            coalesce(store_items.field_terms,
-              ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+    WHERE ((to_tsvector('simple', CASE
+          WHEN (store_items.search_text IS NULL) THEN ''
+          ELSE store_items.search_text END) || to_tsvector('simple', CASE
+          WHEN (store_items.field_terms IS NULL) THEN ''
+          ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
   SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
   FROM within
   LIMIT $2::INTEGER), few AS MATERIALIZED (
@@ -9689,9 +9757,11 @@ WITH found AS MATERIALIZED (
     SELECT store_items.namespace AS namespace, store_items.key AS key,
       store_items.updated_at AS updated_at
     FROM store_items
-    WHERE ((to_tsvector('simple', coalesce(store_items.search_text, '')) || to_tsvector('simple',
-            coalesce(store_items.field_terms,
-              ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
+    WHERE ((to_tsvector('simple', CASE
+          WHEN (store_items.search_text IS NULL) THEN ''
+          ELSE store_items.search_text END) || to_tsvector('simple', CASE
+          WHEN (store_items.field_terms IS NULL) THEN ''
+          ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ CAST($1::VARCHAR AS TSQUERY))
   SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
   FROM within
   LIMIT $2::INTEGER), few AS MATERIALIZED (
@@ -9743,9 +9813,13 @@ AND deltas.kind IN ('entry')
 
 -- search.text.search_checkpoints(scope=namespace, weighed=False, one=False, last_stored=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -9806,9 +9880,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=namespace, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -10043,9 +10121,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=namespace, weighed=True, one=False, last_stored=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -10122,9 +10204,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=namespace, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -10392,9 +10478,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=below, weighed=False, one=False, last_stored=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -10456,9 +10546,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=below, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -10689,9 +10783,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=below, weighed=True, one=False, last_stored=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -10769,9 +10867,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=below, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -11035,9 +11137,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=log, weighed=False, one=False, last_stored=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -11099,9 +11205,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=log, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -11131,9 +11241,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=log, weighed=True, one=False, last_stored=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -11211,9 +11325,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=log, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -11260,9 +11378,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=thread, weighed=False, one=False, last_stored=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -11325,9 +11447,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=thread, weighed=False, one=True, last_stored=False)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -11358,9 +11484,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=thread, weighed=True, one=False, last_stored=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -11439,9 +11569,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_checkpoints(scope=thread, weighed=True, one=True, last_stored=False)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -11489,9 +11623,13 @@ ORDER BY best.bits DESC, best.created_at DESC, best.thread_id DESC, best.namespa
 
 -- search.text.search_entries(scope=namespace, weighed=False, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -11551,9 +11689,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=False, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -11582,9 +11724,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=True, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -11656,9 +11802,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=namespace, weighed=True, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -11700,9 +11850,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=False, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -11763,9 +11917,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=False, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -11795,9 +11953,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=True, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -11870,9 +12032,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=below, weighed=True, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -11915,9 +12081,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=False, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -11978,9 +12148,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=False, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -12010,9 +12184,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=True, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -12085,9 +12263,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=log, weighed=True, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -12130,9 +12312,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=thread, weighed=False, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -12194,9 +12380,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=thread, weighed=False, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -12227,9 +12417,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=thread, weighed=True, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_2.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $3::VARCHAR
@@ -12303,9 +12497,13 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_entries(scope=thread, weighed=True, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
-  FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ to_tsquery('simple', anon_1.term)
+  SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
+  FROM (
+    SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
   AND deltas.tenant = $2::VARCHAR
@@ -12349,14 +12547,21 @@ ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
 -- search.text.search_items(below=False, weighed=False, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest((
-      SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))
-  WHERE length(anon_2.term) BETWEEN $4::INTEGER
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
   AND $5::INTEGER),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -12410,14 +12615,21 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=False, weighed=False, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest((
-      SELECT CAST($1::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_1.term))
-  WHERE length(anon_1.term) BETWEEN $3::INTEGER
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
   AND $4::INTEGER),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
@@ -12439,14 +12651,21 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=False, weighed=True, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest((
-      SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))
-  WHERE length(anon_2.term) BETWEEN $4::INTEGER
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
   AND $5::INTEGER),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -12515,18 +12734,25 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=False, weighed=True, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
     store_items.checksum AS checksum, store_items.created_at AS created_at,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
     store_items.lifetime AS lifetime, store_items.value AS value,
     store_items.search_text AS search_text
-  FROM unnest((
-      SELECT CAST($1::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_1.term))
-  WHERE length(anon_1.term) BETWEEN $3::INTEGER
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
   AND $4::INTEGER),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
@@ -12567,14 +12793,21 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=True, weighed=False, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest((
-      SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))
-  WHERE length(anon_2.term) BETWEEN $4::INTEGER
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
   AND $5::INTEGER),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -12630,14 +12863,21 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=True, weighed=False, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest((
-      SELECT CAST($1::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_1.term))
-  WHERE length(anon_1.term) BETWEEN $3::INTEGER
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
   AND $4::INTEGER),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
@@ -12661,14 +12901,21 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=True, weighed=True, one=False)
 WITH hits AS (
-  SELECT anon_2.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
-  FROM unnest((
-      SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($3::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_2.term))
-  WHERE length(anon_2.term) BETWEEN $4::INTEGER
+  FROM (
+    SELECT anon_2.term AS term, CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_2.term) AS query
+    FROM unnest((
+        SELECT CAST($3::TEXT[] AS TEXT[]) AS anon_3)) AS anon_2(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $4::INTEGER
   AND $5::INTEGER),
 found AS (
   SELECT hits.term AS term, count(*) AS occurrences
@@ -12739,18 +12986,25 @@ ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
 -- search.text.search_items(below=True, weighed=True, one=True)
 WITH hits AS (
-  SELECT anon_1.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+  SELECT asked.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
     store_items.checksum AS checksum, store_items.created_at AS created_at,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
     store_items.lifetime AS lifetime, store_items.value AS value,
     store_items.search_text AS search_text
-  FROM unnest((
-      SELECT CAST($1::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
-  JOIN store_items ON ((to_tsvector('simple', coalesce(store_items.search_text,
-            '')) || to_tsvector('simple', coalesce(store_items.field_terms,
-            ''))) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ (CAST($2::VARCHAR AS TSQUERY) && to_tsquery('simple', anon_1.term))
-  WHERE length(anon_1.term) BETWEEN $3::INTEGER
+  FROM (
+    SELECT anon_1.term AS term, CAST($1::VARCHAR AS TSQUERY) && to_tsquery('simple',
+        anon_1.term) AS query
+    FROM unnest((
+        SELECT CAST($2::TEXT[] AS TEXT[]) AS anon_2)) AS anon_1(term)
+    LIMIT ALL
+    OFFSET 0) AS asked
+  JOIN store_items ON ((to_tsvector('simple', CASE
+        WHEN (store_items.search_text IS NULL) THEN ''
+        ELSE store_items.search_text END) || to_tsvector('simple', CASE
+        WHEN (store_items.field_terms IS NULL) THEN ''
+        ELSE store_items.field_terms END)) || array_to_tsvector(ARRAY[((chr(31) || store_items.tenant) || chr(31)) || store_items.namespace])) @@ asked.query
+  WHERE length(asked.term) BETWEEN $3::INTEGER
   AND $4::INTEGER),
 ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,

@@ -387,7 +387,7 @@ CREATE INDEX ix_store_items_expires_at ON public.store_items USING btree (tenant
 -- Name: ix_store_items_search; Type: INDEX; Schema: public; Owner: -
 --
 
-CREATE INDEX ix_store_items_search ON public.store_items USING gin ((((to_tsvector('simple'::regconfig, COALESCE(search_text, ''::text)) || to_tsvector('simple'::regconfig, COALESCE(field_terms, ''::text))) || array_to_tsvector(ARRAY[(((chr(31) || (tenant)::text) || chr(31)) || (namespace)::text)])))) WITH (gin_pending_list_limit='384');
+CREATE INDEX ix_store_items_search ON public.store_items USING gin ((((to_tsvector('simple'::regconfig, CASE WHEN (search_text IS NULL) THEN ''::text ELSE search_text END) || to_tsvector('simple'::regconfig, CASE WHEN (field_terms IS NULL) THEN ''::text ELSE field_terms END)) || array_to_tsvector(ARRAY[(((chr(31) || (tenant)::text) || chr(31)) || (namespace)::text)])))) WITH (gin_pending_list_limit='384');
 
 
 --

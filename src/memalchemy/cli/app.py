@@ -39,6 +39,7 @@ from memalchemy.cli.commands import (
     stats,
     store,
     tail,
+    tenants,
     vacuum,
     verify,
 )
@@ -157,3 +158,4 @@ for _command in (
 add_group(app, "store", "Read and write items of the store.", store.COMMANDS)
 add_group(app, "log", "Read logs of entries, such as conversations.", log.COMMANDS)
 add_group(app, "index", "Manage vector indexes.", index.COMMANDS)
+add_group(app, "tenants", "Wall tenants from each other in the database.", tenants.COMMANDS)

@@ -8,6 +8,7 @@ import random
 import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from memalchemy.database.connection_lock import ConnectionLock
 from memalchemy.database.driver_errors import (
     ConnectionLost,
     RolledBack,
+    TenantNotSet,
     Translate,
     translating,
     translator,
@@ -41,6 +43,13 @@ from memalchemy.database.program_runner import (
     run_program,
 )
 from memalchemy.database.sqlite_backup import Progress, complete_or_absent
+from memalchemy.database.tenant_wall import (
+    NO_WALL,
+    HostWall,
+    TenantWall,
+    read_state,
+    set_tenant_of,
+)
 from memalchemy.dialects import DIALECTS, Dialect, Target, dialect_of, display, parse_url
 from memalchemy.errors import CapabilityMissing, DatabaseUnreachable, SchemaOutdated
 from memalchemy.events import Event, publish, statements_are_observed
@@ -114,6 +123,8 @@ class Backend:
         self._ready_locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
         self._ready_locks = weakref.WeakKeyDictionary()
         self._batcher = Batcher()
+        self._wall: TenantWall = NO_WALL
+        self._host_wall = HostWall(self.dialect, schema, self.translate)
         self._new_executor: Callable[[], Executor]
         if target is not None and self.dialect.single_writer:
             if engine_options:
@@ -158,11 +169,12 @@ class Backend:
         event: Event | None = None,
         *,
         intent: Intent,
+        tenant: str,
         connection: HostConnection | None = None,
         decode: Decode[T, Any] | None = None,
         batch: Callable[[], BatchedRow[Any]] | None = None,
     ) -> Any:
-        """Run *program*; see `Database.run`, which has checked what its intent says."""
+        """Run *program* for *tenant*; see `Database.run`, which has checked its intent."""
         in_thread = connection is None and isinstance(self._executor, SQLiteExecutor)
         job = partial(
             run_program,
@@ -173,15 +185,23 @@ class Backend:
             decode=decode.work if decode is not None and in_thread else None,
         )
         if connection is not None:
-            result = await run_on_host(self.dialect, connection, job, is_program=True)
+            if self.dialect.tenant_wall is not None:
+                result = await self._run_behind_host_wall(connection, tenant, job)
+            else:
+                result = await run_on_host(self.dialect, connection, job, is_program=True)
         else:
             if not self._is_ready or self._pid != os.getpid():
                 await self.ready()
             repeatable = intent.repeatable or not intent.writes or intent.kind == "maintenance"
-            alone = partial(self._retry, job, intent.kind, repeatable, is_program=True)
+            alone = partial(
+                self._retry, job, intent.kind, repeatable, is_program=True, tenant=tenant
+            )
             if batch is not None and self._executor.batches_statements:
-                send = partial(self.run, intent=_BATCH)
-                return await self._batcher.write(batch(), event or Event("batch"), send, alone)
+                send = partial(self.run, intent=_BATCH, tenant=tenant)
+                row = batch()
+                if self._wall.is_active:
+                    row = replace(row, family=(tenant, row.family))  # a statement has one tenant
+                return await self._batcher.write(row, event or Event("batch"), send, alone)
             result = await alone()
         if decode is None or in_thread:
             return result
@@ -198,12 +218,25 @@ class Backend:
                 await self.migrate("head", only_if_needed=True)
             elif self._migrate != "off":
                 await self.check()
+            await self.tenant_wall()
             self._is_ready = True
+
+    async def tenant_wall(self) -> TenantWall:
+        """Read how the tenants are walled for this role, and go by it from now on."""
+        if self.dialect.tenant_wall is not None:
+            self._wall = await self.run_schema_job(
+                lambda connection: read_state(connection, self.dialect, self.schema)
+            )
+        return self._wall
 
     async def migrate(self, revision: str, *, only_if_needed: bool = False) -> list[str]:
         def job(connection: Connection) -> list[str]:
             if only_if_needed and migrate.usable(connection, schema=self.schema):
                 return []
+            if migrate.current(connection, schema=self.schema) not in (None, migrate.head()):
+                wall = read_state(connection, self.dialect, self.schema)
+                if not wall.sees_all:
+                    raise CapabilityMissing(_sees_one_tenant(wall, "an upgrade"))
             return migrate.upgrade(
                 connection, schema=self.schema, revision=revision, dialect=self.dialect
             )
@@ -230,12 +263,26 @@ class Backend:
 
         return await self.run_host_job(translated, write=write)
 
-    async def run_host_job(self, job: Callable[[Connection], T], *, write: bool = False) -> T:
+    async def run_host_job(
+        self,
+        job: Callable[[Connection], T],
+        *,
+        write: bool = False,
+        tenant: str | None = None,
+    ) -> T:
         """Run *job* of the host's on a connection, without a check of the schema.
 
-        Its own exceptions are raised unchanged.
+        Where tenants are walled it sees the rows of *tenant*. Its own exceptions are raised
+        unchanged.
         """
         self._after_fork()
+        if tenant is not None and self.dialect.tenant_wall is not None:
+            inner = job
+
+            def job(connection: Connection) -> T:
+                set_tenant_of(connection, self.dialect, tenant)
+                return inner(connection)
+
         if write and isinstance(self._executor, SQLiteExecutor):
             self._executor.may_create = True
         if statements_are_observed():
@@ -265,16 +312,36 @@ class Backend:
         return health
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+    async def transaction(self, tenant: str) -> AsyncIterator[AsyncConnection]:
         await self.ready()
-        async with self._in_transaction(self._executor.transaction()) as connection:
+        async with self._in_transaction(self._executor.transaction(), tenant) as connection:
             yield connection
 
     @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[AsyncConnection]:
+    async def snapshot(self, tenant: str) -> AsyncIterator[AsyncConnection]:
         await self.ready()
-        async with self._in_transaction(self._executor.snapshot()) as connection:
+        async with self._in_transaction(self._executor.snapshot(), tenant) as connection:
             yield connection
+
+    async def refuse_one_tenant(self, what: str) -> None:
+        """Refuse *what*, which is about all tenants, if this role reaches only one of them.
+
+        Raises:
+            CapabilityMissing: row-level security shows this role one tenant at a time.
+        """
+        wall = await self.tenant_wall()
+        if not wall.sees_all:
+            raise CapabilityMissing(_sees_one_tenant(wall, what))
+
+    async def _run_behind_host_wall(
+        self, connection: HostConnection, tenant: str, job: Callable[[Any], Any]
+    ) -> Any:
+        walled = self._host_wall.walled(tenant, job)
+        try:
+            return await run_on_host(self.dialect, connection, walled, is_program=True)
+        except TenantNotSet:
+            self._host_wall.forget()
+            raise
 
     async def back_up(self, file: str, progress: Progress, *, force: bool) -> int:
         self._after_fork()
@@ -310,7 +377,7 @@ class Backend:
 
     @asynccontextmanager
     async def _in_transaction(
-        self, lent: AbstractAsyncContextManager[AsyncConnection]
+        self, lent: AbstractAsyncContextManager[AsyncConnection], tenant: str
     ) -> AsyncIterator[AsyncConnection]:
         """Begin a transaction and end it with the block, whose own errors are raised unchanged.
 
@@ -323,6 +390,9 @@ class Backend:
             assert transaction.sync_transaction is not None
             ConnectionLock.of(connection).confine(transaction.sync_transaction)
             try:
+                if self._wall.is_active:
+                    with translating(self.translate):
+                        await connection.run_sync(set_tenant_of, self.dialect, tenant)
                 yield connection
             except BaseException as error:
                 await self._roll_back(connection, transaction, error)
@@ -351,7 +421,13 @@ class Backend:
             await connection.invalidate()
 
     async def _retry(
-        self, job: Callable[[Any], Any], kind: Kind, repeatable: bool, *, is_program: bool = False
+        self,
+        job: Callable[[Any], Any],
+        kind: Kind,
+        repeatable: bool,
+        *,
+        is_program: bool = False,
+        tenant: str | None = None,
     ) -> Any:
         """Run *job*, again if its transaction was rolled back or its connection was lost.
 
@@ -360,13 +436,20 @@ class Backend:
         """
         writes = Intent(kind).writes
         for number in range(1, ATTEMPTS + 1):
-            attempt = Attempt()
+            attempt = Attempt(tenant if self._wall.is_active else None)
             try:
                 with translating(self._translate_host_code):
                     return await self._executor.run(job, kind, attempt, is_program=is_program)
             except RolledBack:
                 if number == ATTEMPTS:
                     raise
+            except TenantNotSet:
+                # The wall was built while this process ran.
+                if attempt.tenant is not None or tenant is None:
+                    raise
+                if not (await self.tenant_wall()).is_active:
+                    raise
+                continue
             except ConnectionLost as error:
                 # A transaction that is lost before COMMIT is undone; a lone statement may have run.
                 unknown = attempt.commit_sent or kind == "statement"
@@ -398,6 +481,14 @@ class Backend:
             if isinstance(self._executor, SQLiteExecutor):
                 _left_to_the_parent.append(self._executor)
                 self._executor = self._new_executor()
+
+
+def _sees_one_tenant(wall: TenantWall, what: str) -> str:
+    return (
+        f"the tenants are walled by row-level security, and the role {wall.role} sees one at a "
+        f"time, so {what} would miss the others; nothing was done. Use a role of `memalchemy "
+        "tenants enforce --admin ROLE`, or one with BYPASSRLS."
+    )
 
 
 def _refuse_options_of_an_engine(options: dict[str, Any]) -> None:

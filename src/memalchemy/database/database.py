@@ -31,6 +31,7 @@ from memalchemy.database.key_registry import KeyRegistry, refuse_payloads
 from memalchemy.database.program_runner import Decode
 from memalchemy.database.replica import Replica
 from memalchemy.database.sealing import seal_payloads
+from memalchemy.database.tenant_wall import TenantWall
 from memalchemy.dialects import Dialect
 from memalchemy.errors import ReadOnly
 from memalchemy.events import Event
@@ -284,6 +285,21 @@ class Database:
         """
         await self._backend.check(tables=True)
 
+    async def tenant_wall(self) -> TenantWall:
+        """Read how row-level security walls the tenants for the role of this database. Reads only.
+
+        See `memalchemy.maintenance.tenants`, which builds the wall.
+        """
+        return await self._backend.tenant_wall()
+
+    async def check_sees_all_tenants(self, what: str) -> None:
+        """Refuse *what*, which is about all tenants, if the role of this database sees only one.
+
+        Raises:
+            CapabilityMissing: row-level security walls the role; the message says what to do.
+        """
+        await self._backend.refuse_one_tenant(what)
+
     async def current(self) -> str | None:
         """Return the schema revision of the database; ``None`` without one. Reads only."""
         return await self._backend.current()
@@ -294,7 +310,7 @@ class Database:
         For migrations and for the host's own SQL; repeated if the connection is lost before COMMIT.
         """
         self.check_writable()
-        return await self._backend.run_host_job(job, write=True)
+        return await self._backend.run_host_job(job, write=True, tenant=self.tenant)
 
     async def health(self) -> Health:
         """Return reachability, server version, schema revision and pool use; raise if unreachable.
@@ -329,7 +345,7 @@ class Database:
         rolls back on an exception. On SQLite other writers of this process wait meanwhile.
         """
         self.check_writable()
-        return self._backend.transaction()
+        return self._backend.transaction(self.tenant)
 
     def snapshot(self) -> Any:
         """Open a view of one moment, that of its first read: ``async with db.snapshot() as then``.
@@ -337,7 +353,7 @@ class Database:
         *then* is an `AsyncConnection`; pass it as ``connection=then``, to reads only. Writers go on
         meanwhile, and what they write is not seen; on a database in memory they wait.
         """
-        return self._backend.snapshot()
+        return self._backend.snapshot(self.tenant)
 
     async def backup(
         self,
@@ -431,11 +447,19 @@ class Database:
                     program, batch = refuse_payloads(program), None
         elif self._replica is not None and connection is None and self._reads_replica(intent):
             return await self._replica.read(
-                lambda backend: backend.run(program, event, intent=intent, decode=decode),
+                lambda backend: backend.run(
+                    program, event, intent=intent, tenant=self.tenant, decode=decode
+                ),
                 fallback=self._fallback,
             )
         return await self._backend.run(
-            program, event, intent=intent, connection=connection, decode=decode, batch=batch
+            program,
+            event,
+            intent=intent,
+            tenant=self.tenant,
+            connection=connection,
+            decode=decode,
+            batch=batch,
         )
 
     async def check_payloads(self, connection: HostConnection | None = None) -> None:

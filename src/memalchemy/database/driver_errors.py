@@ -30,6 +30,13 @@ class RolledBack(StatementFailed):
     """The database rolled the transaction back (deadlock, serialisation); repeating it is safe."""
 
 
+class TenantNotSet(StatementFailed):
+    """The tenants are walled by row-level security, and the transaction did not say its tenant.
+
+    Nothing was done. The wall was built after this process had asked for it.
+    """
+
+
 class Translate(Protocol):
     """Translate a driver's error into memalchemy's; return any other error unchanged."""
 
@@ -144,6 +151,13 @@ def translator(dialect: Dialect, display: str, *, pgbouncer: bool = False) -> Tr
             )
         if failure is Failure.ROLLED_BACK:
             return RolledBack(f"{display} rolled the transaction back{why}", sqlstate=code)
+        if failure is Failure.TENANT_NOT_SET:
+            return TenantNotSet(
+                f"row-level security of {display} wants a tenant, and the transaction has none"
+                f"{why}: it was turned on while the transaction ran, or the statement is not "
+                "memalchemy's. Try again; for your own SQL see the page on tenants.",
+                sqlstate=code,
+            )
         if failure is Failure.FULL:
             return StatementFailed(f"{display} has no room left{why}", sqlstate=code)
         if failure is Failure.CORRUPT:

@@ -104,7 +104,8 @@ class KeyRegistry:
 
     async def _check_and_register(self, backend: Backend, tenant: str) -> None:
         program = partial(_check, backend.dialect, self._keyring, tenant, registers=True)
-        await backend.run(program, intent=_REGISTER if self._keyring.encrypts else READ)
+        intent = _REGISTER if self._keyring.encrypts else READ
+        await backend.run(program, intent=intent, tenant=tenant)
         self._checked.add(tenant)
 
     async def _check_on_host(
@@ -116,7 +117,7 @@ class KeyRegistry:
             return
         # On the host's connection: row policies may hide the registry from memalchemy's own.
         checking = partial(_check, d, keyring, tenant, registers=False)
-        is_new = await backend.run(checking, intent=READ, connection=connection)
+        is_new = await backend.run(checking, intent=READ, tenant=tenant, connection=connection)
         if not is_new and (not keyring.encrypts or not d.single_writer):
             self._checked.add(tenant)
             return
@@ -124,7 +125,7 @@ class KeyRegistry:
             return
         if is_new:
             registering = partial(_check, d, keyring, tenant, registers=True)
-            await backend.run(registering, intent=WRITE_ROWS, connection=connection)
+            await backend.run(registering, intent=WRITE_ROWS, tenant=tenant, connection=connection)
         # Read or registered in the host's transaction, which may be rolled back.
         transaction = await run_on_host(d, connection, Connection.get_transaction)
         if transaction is not None:

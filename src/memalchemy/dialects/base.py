@@ -74,6 +74,7 @@ class Failure(enum.Enum):
     ROLLED_BACK = "rolled back"  # deadlock or serialisation: nothing happened, repeating is safe
     UNIQUE = "unique"
     MISSING_TABLE = "missing table"
+    TENANT_NOT_SET = "tenant not set"  # the tenants are walled, and the transaction names none
     IN_USE = "in use"  # another task is using the connection; the driver sent nothing
     FULL = "full"
     CORRUPT = "corrupt"
@@ -534,6 +535,54 @@ class Maintenance:
         raise CapabilityMissing("this database does not spread tables over shards or partitions")
 
 
+class TenantWall:
+    """Row-level security that shows a transaction the rows of the tenant that it has set."""
+
+    STATE: ClassVar[tuple[str, ...]] = (
+        "role",
+        "tables",
+        "enforced",
+        "active",
+        "administered",
+        "others",
+        "leaky",
+        "superuser",
+    )
+    """The columns of `state_query`: the current role; the numbers of tables that there are, that
+    are walled, that are walled for the role, of which the role administers all tenants, and that
+    have other policies; the number of functions for which text indexes are not used; 1 if the role
+    is a superuser."""
+
+    def set_tenant(self, scope: str) -> Executable:
+        """Query that sets the tenant ``:p_tenant`` of the ``transaction`` or the ``session``."""
+        raise NotImplementedError
+
+    def state_query(self, tables: Sequence[str]) -> Executable:
+        """Query `STATE` of *tables* in ``:p_schema``, for the current role."""
+        raise NotImplementedError
+
+    def enforce(
+        self, schema: str | None, tables: Sequence[str], admins: Sequence[str]
+    ) -> list[str]:
+        """Return the statements for the owner that wall the tenants of *tables*.
+
+        They are safe to repeat. Roles of *admins*, and their members, reach all tenants; those of
+        an earlier call are replaced.
+        """
+        raise NotImplementedError
+
+    def release(self, schema: str | None, tables: Sequence[str], *, disable: bool) -> list[str]:
+        """Return the statements for the owner that undo `enforce`.
+
+        Without *disable* row-level security stays on, for policies of somebody else's.
+        """
+        raise NotImplementedError
+
+    def mark_leakproof(self) -> list[str]:
+        """Return the statements for a superuser after which text searches use their indexes."""
+        raise NotImplementedError
+
+
 class Dialect:
     """A database: its capabilities, its connections, its URLs, and four parts that build SQL.
 
@@ -555,6 +604,7 @@ class Dialect:
         connect_options: arguments of the driver's ``connect`` that `Database` takes by name.
         advice: sentences on what to do about errors, by the code that `classify` returns.
         column_types: the types in which the database stores the columns of the schema.
+        tenant_wall: row-level security between tenants, where the database has it.
     """
 
     name: ClassVar[str]
@@ -577,6 +627,7 @@ class Dialect:
     text: TextIndexes
     vectors: Vectors
     maintenance: Maintenance
+    tenant_wall: TenantWall | None = None
 
     def __str__(self) -> str:
         return self.name

@@ -34,6 +34,7 @@ from sqlalchemy import (
     MetaData,
     Select,
     String,
+    Subquery,
     Table,
     Text,
     TypeDecorator,
@@ -88,6 +89,7 @@ from memalchemy.dialects.base import (
     Failure,
     Maintenance,
     Statements,
+    TenantWall,
     TextIndexes,
     Vectors,
     original,
@@ -97,6 +99,7 @@ from memalchemy.dialects.base import (
 )
 from memalchemy.dialects.namespace_range import Live, in_namespace
 from memalchemy.dialects.postgresql_newest import newest_with_word
+from memalchemy.dialects.postgresql_tenants import TENANT_NOT_SET, PostgreSQLTenantWall
 from memalchemy.dialects.urls import (
     Target,
     display,
@@ -367,15 +370,10 @@ class PostgreSQLTextIndexes(TextIndexes):
         return [" <-> ".join(f"'{token}'" for token in phrase) for phrase in phrases]
 
     def log_hits(self, below: bool = False) -> FromClause:
-        terms = (
-            func.unnest(cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text)))
-            .table_valued("term", name="terms")
-            .render_derived()
-        )
+        terms = _terms(cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text)))
         deltas, threads = DeltaRow.__table__, ThreadRow.__table__
         vector = _text_vector(deltas)
-        query = func.to_tsquery(literal_column("'simple'"), terms.c.term)
-        found = terms.join(deltas, vector.bool_op("@@")(query))
+        found = terms.join(deltas, vector.bool_op("@@")(terms.c.query))
         return (
             select(terms.c.term.label("term"), deltas.c.log_id, deltas.c.seq)
             .select_from(found.join(threads, threads.c.log_id == deltas.c.log_id))
@@ -393,12 +391,11 @@ class PostgreSQLTextIndexes(TextIndexes):
 
     def item_hits(self, below: bool, columns: Sequence[str]) -> FromClause:
         given = cast(bindparam("terms", type_=ARRAY(Text)), ARRAY(Text))
-        terms = func.unnest(_subquery(given)).table_valued("term", name="terms").render_derived()
+        terms = _terms(_subquery(given), within=_scope())
         items = StoreItemRow.__table__
-        query = _scope().op("&&")(func.to_tsquery(literal_column("'simple'"), terms.c.term))
         return (
             select(terms.c.term.label("term"), *(items.c[name] for name in columns))
-            .select_from(terms.join(items, _item_vector(items).bool_op("@@")(query)))
+            .select_from(terms.join(items, _item_vector(items).bool_op("@@")(terms.c.query)))
             # True of every term. Of an array that it does not see the planner expects ten terms,
             # for which it may compile the plan with LLVM, and that takes longer than the search.
             .where(func.length(terms.c.term).between(1, 2**31 - 1))
@@ -481,6 +478,21 @@ def _alternatives(field: FieldTerms) -> Iterator[str]:
     yield f"({OTHERS} & !{field.mark})"
 
 
+def _terms(given: ColumnElement[Any], within: ColumnElement[Any] | None = None) -> Subquery:
+    """Return the terms of an array with their tsqueries, which are *within* another if given.
+
+    The limit keeps the planner from computing these in the condition that an index answers: below
+    row-level security no index is used for what calls a function that may leak.
+    """
+    terms = func.unnest(given).table_valued("term", name="terms").render_derived()
+    query: ColumnElement[Any] = func.to_tsquery(
+        literal_column("'simple'"), terms.c.term, type_=TSQUERY
+    )
+    if within is not None:
+        query = within.op("&&")(query)
+    return select(terms.c.term, query.label("query")).offset(literal_column("0")).subquery("asked")
+
+
 def _scope() -> ColumnElement[Any]:
     return cast(bindparam("scope", type_=Text), TSQUERY)
 
@@ -496,8 +508,13 @@ def _item_vector(items: Any) -> ColumnElement[Any]:
     nothing: ColumnElement[str] = literal_column("''")
     mark: ColumnElement[str] = literal_column("chr(31)")
     scope = mark.op("||")(items.c.tenant).op("||")(mark).op("||")(items.c.namespace)
-    words = func.to_tsvector(simple, func.coalesce(items.c.search_text, nothing))
-    fields = func.to_tsvector(simple, func.coalesce(items.c.field_terms, nothing))
+
+    def or_nothing(column: ColumnElement[Any]) -> ColumnElement[Any]:
+        # Below row-level security coalesce() counts as a function that may leak.
+        return case((column.is_(None), nothing), else_=column)
+
+    words = func.to_tsvector(simple, or_nothing(items.c.search_text))
+    fields = func.to_tsvector(simple, or_nothing(items.c.field_terms))
     return words.op("||")(fields).op("||")(func.array_to_tsvector(array([scope])))
 
 
@@ -906,6 +923,7 @@ _BY_STATE = {
     "57P02": Failure.DISCONNECTED,
     "57P03": Failure.UNREACHABLE,
     "57P05": Failure.DISCONNECTED,
+    TENANT_NOT_SET: Failure.TENANT_NOT_SET,
     "XX001": Failure.CORRUPT,
     "XX002": Failure.CORRUPT,
 }
@@ -941,6 +959,7 @@ class PostgreSQL(Dialect):
     text: TextIndexes = PostgreSQLTextIndexes()
     vectors: Vectors = PostgreSQLVectors()
     maintenance: Maintenance = PostgreSQLMaintenance()
+    tenant_wall: TenantWall | None = PostgreSQLTenantWall()
 
     def read_url(self, url: URL, driver: str) -> Target:
         driver = driver or (

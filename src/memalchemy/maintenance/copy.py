@@ -151,6 +151,7 @@ async def copy(
             it came into being while the copy ran.
         NotEncrypted: a tenant is encrypted on the target and not in the source. Nothing of the log
             or item was written.
+        CapabilityMissing: *all_tenants*, and row-level security shows a role one of them.
         Corrupt: the target gives back something else than was written; the log or item it is in
             was not committed.
     """
@@ -158,6 +159,9 @@ async def copy(
         raise ValueError("source and target are the same Database")
     if not all_tenants and source.tenant != target.tenant:
         raise ValueError(f"the source is tenant {source.tenant!r}, the target {target.tenant!r}")
+    if all_tenants:
+        for db in (source, target):
+            await db.check_sees_all_tenants("a copy of all tenants")
     work = DatabaseCopy(source, target, all_tenants=all_tenants, recheck=recheck, progress=progress)
     with operation("transfer.copy", tenant=None if all_tenants else source.tenant) as event:
         report = await work.run()

@@ -182,11 +182,14 @@ async def rotate_keys(
 
     Raises:
         ValueError: *db* has no keys.
+        CapabilityMissing: *all_tenants*, and row-level security shows the role one of them.
         Conflict: there are vectors that may not be held, and *drop_vectors* is not given. Nothing
             was changed.
     """
     if not db.keyring.encrypts:
         raise ValueError("rotate_keys needs a Database with keys=[…]: the first is the new one")
+    if all_tenants:
+        await db.check_sees_all_tenants("rotating the keys of all tenants")
     tenant = None if all_tenants else db.tenant
     with operation("rotation", tenant=tenant) as event:
         rotation = KeyRotation(db, tenant, event, progress, encrypt_plaintext=encrypt_plaintext)

@@ -453,13 +453,29 @@ def _oldest_release(connection: Connection, schema: str | None) -> str | None:
         sa.column("meta", Json),
         schema=schema,
     )
-    row = connection.execute(
-        sa.select(items.c.meta)
-        .where(items.c.tenant == HOUSE_TENANT)
-        .where(items.c.namespace == HOUSE_NAMESPACE)
-        .where(items.c.key == "schema")
-    ).first()
+    with _in_house(connection):
+        row = connection.execute(
+            sa.select(items.c.meta)
+            .where(items.c.tenant == HOUSE_TENANT)
+            .where(items.c.namespace == HOUSE_NAMESPACE)
+            .where(items.c.key == "schema")
+        ).first()
     return None if row is None else row[0].get("oldest_release")
+
+
+@contextmanager
+def _in_house(connection: Connection) -> Iterator[None]:
+    """Let the session see the library's own rows where row-level security walls tenants."""
+    wall = dialect_of(connection).tenant_wall
+    if wall is None:
+        yield
+        return
+    before = connection.scalar(sa.text("SELECT current_setting('memalchemy.tenant', true)"))
+    connection.execute(wall.set_tenant("session"), {"p_tenant": HOUSE_TENANT})
+    try:
+        yield
+    finally:
+        connection.execute(wall.set_tenant("session"), {"p_tenant": before or ""})
 
 
 def release_number(version: str) -> tuple[int, ...]:

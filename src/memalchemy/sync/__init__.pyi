@@ -53,6 +53,7 @@ from memalchemy.database.database import T, U
 from memalchemy.database.executors.batching import BatchedRow
 from memalchemy.database.intent import Intent
 from memalchemy.database.program_runner import Decode
+from memalchemy.database.tenant_wall import TenantWall
 from memalchemy.dialects import Dialect
 from memalchemy.events import Event
 from memalchemy.log import Head
@@ -234,6 +235,13 @@ class Database:
             KeyMissing: the tenant is encrypted with other keys than these.
         """
 
+    def check_sees_all_tenants(self, what: str) -> None:
+        """Refuse *what*, which is about all tenants, if the role of this database sees only one.
+
+        Raises:
+            CapabilityMissing: row-level security walls the role; the message says what to do.
+        """
+
     def check_writable(self) -> None:
         """Raise `ReadOnly` if it was opened read-only or is a `replica`, before a program does."""
 
@@ -375,6 +383,12 @@ class Database:
 
         *then* is a `Connection`; pass it as ``connection=then``, to reads only. Writers go on
         meanwhile, and what they write is not seen; on a database in memory they wait.
+        """
+
+    def tenant_wall(self) -> TenantWall:
+        """Read how row-level security walls the tenants for the role of this database. Reads only.
+
+        See `memalchemy.maintenance.tenants`, which builds the wall.
         """
 
     def transaction(self) -> AbstractContextManager[Transaction]:

@@ -11,6 +11,7 @@ import typer
 
 from memalchemy._environment import SCHEMA_VARIABLE
 from memalchemy.cli.command import command
+from memalchemy.cli.commands.tenants import warnings_about
 from memalchemy.cli.context import Context
 from memalchemy.cli.usage import UsageError, require_exactly_one, usage_errors
 from memalchemy.errors import CapabilityMissing
@@ -116,15 +117,20 @@ async def check(ctx: Context) -> None:
     """Check that the schema fits this release.
 
     Ends with exit code 1 if it does not, or lacks one of its tables. On PostgreSQL also says if
-    vectors are stored as bytes, because pgvector is missing. Only reads.
+    vectors are stored as bytes, because pgvector is missing, and warns if `tenants enforce` walls
+    the tenants and the role passes the wall. Only reads.
     """
     async with ctx.database(migrate="off", read_only=True) as db:
         await db.check()
         revision, pgvector = await db.current(), await _has_pgvector(db)
+        warnings = warnings_about(await db.tenant_wall())
     if ctx.as_data:
-        ctx.terminal.print_data({"ok": True, "revision": revision} | _vectors(pgvector))
+        result = {"ok": True, "revision": revision, "warnings": warnings}
+        ctx.terminal.print_data(result | _vectors(pgvector))
         return
     ctx.terminal.print(f"ok: this release works with revision {revision}")
+    for warning in warnings:
+        ctx.terminal.print(f"warning: {warning}")
     if pgvector is False:
         ctx.terminal.print_note(BYTES)
 

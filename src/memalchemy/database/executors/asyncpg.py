@@ -7,12 +7,14 @@ Transactions of users, migrations and maintenance take SQLAlchemy's way.
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from asyncpg import InterfaceError, InternalClientError, PostgresError
+from asyncpg.exceptions import InvalidCachedStatementError
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.util import greenlet_spawn
@@ -24,12 +26,16 @@ from memalchemy.database.executors.base import Attempt
 from memalchemy.database.executors.sqlalchemy import LoopEngine, SQLAlchemyExecutor
 from memalchemy.database.intent import Kind
 from memalchemy.events import StatementEvent, publish_statement, statements_are_observed
+from memalchemy.keys import encode_id
 from memalchemy.statements import Answer
 
 T = TypeVar("T")
 
 _PREPARED = "memalchemy_prepared"
 """The key of `Connection.info` for the texts that were prepared on the connection."""
+
+_WALLED = "memalchemy_walled"
+"""The key of `Connection.info` for the connection's `WalledStatements`."""
 
 KEPT_SECONDS = 1.0
 """Seconds for which programs keep a connection out of the pool, which looks after its age."""
@@ -53,6 +59,7 @@ class AsyncpgExecutor(SQLAlchemyExecutor):
         engine.busy += 1
         try:
             direct = engine.take_kept() or await self._check_out(engine)
+            direct.tenant = attempt.tenant
             return await self._run(direct, engine, job, kind, attempt)
         finally:
             await engine.give_back()
@@ -110,6 +117,10 @@ class AsyncpgConnection(DirectConnection):
         self._is_autocommit = False
         self._statement_timeout = compiled.statement_timeout
         self._prepared: set[str] = connection.info.setdefault(_PREPARED, set())
+        self.tenant: str | None = None
+        """The tenant of the program that runs, where tenants are walled."""
+        self._in_transaction = False
+        self._walled: WalledStatements | None = connection.info.get(_WALLED)
 
     @property
     def may_be_kept(self) -> bool:
@@ -122,6 +133,9 @@ class AsyncpgConnection(DirectConnection):
         self.connection.close()
 
     async def run_sync(self, job: Callable[[Connection], T]) -> T:
+        if self.tenant is not None and not self._in_transaction:
+            # The tenant is the transaction's, and SQLAlchemy's statements are not sent with it.
+            return await self.run_in_transaction(lambda direct: direct.run_sync(job), Attempt())
         if not self._is_autocommit:
             # SQLAlchemy must not begin one: there is none, or it is ours.
             self.connection.execution_options(isolation_level="AUTOCOMMIT")
@@ -134,6 +148,7 @@ class AsyncpgConnection(DirectConnection):
     ) -> T:
         """Run *job* in a transaction of its own."""
         await self._begin()
+        self._in_transaction = True
         try:
             result = await job(self)
             attempt.commit_sent = True
@@ -142,9 +157,13 @@ class AsyncpgConnection(DirectConnection):
             if not self.raw.is_closed() and self.raw.is_in_transaction():
                 await self._roll_back()
             raise
+        finally:
+            self._in_transaction = False
         return result
 
     async def _send(self, compiled: CompiledStatement, values: Sequence[Any]) -> Answer:
+        if self.tenant is not None and not self._in_transaction:
+            return await self._send_with_tenant(compiled, values, self.tenant)
         if compiled.width:
             answer = self.raw.fetch(compiled.sql, *values, timeout=self._timeout(compiled.sql))
             rows = compiled.rows(await self._translated(compiled.sql, answer))
@@ -154,9 +173,41 @@ class AsyncpgConnection(DirectConnection):
         number = status.rpartition(" ")[2]
         return Answer((), int(number) if number.isdecimal() else -1)
 
+    async def _send_with_tenant(
+        self, compiled: CompiledStatement, values: Sequence[Any], tenant: str
+    ) -> Answer:
+        """Send a lone statement, in one round trip with the setting of its tenant.
+
+        The two are one transaction: the messages that set the tenant are written before those of
+        the statement, without the end that asyncpg puts behind these. asyncpg has no way to send
+        two statements at once, and a round trip of its own costs a quarter of a load.
+        """
+        walled = self._walled
+        if walled is None:
+            walled = self.connection.info[_WALLED] = self._walled = WalledStatements(self.raw)
+        timeout = self._statement_timeout
+        prepared = await self._translated(
+            compiled.sql, walled.prepare(compiled.sql, timeout and 2 * timeout)
+        )
+        walled.send_tenant(tenant)
+        try:
+            fetched = await self._translated(compiled.sql, prepared.fetch(*values))
+        except Exception as error:
+            if isinstance(error.__cause__, InvalidCachedStatementError):
+                walled.forget(compiled.sql)
+                raise RolledBack("the schema has changed below a prepared statement") from error
+            if isinstance(error.__cause__, InterfaceError):
+                self.drop(error)  # asyncpg has sent nothing, and the server waits for the end
+            raise
+        if compiled.width:
+            rows = compiled.rows(fetched)
+            return Answer(rows, len(rows))
+        number = prepared.get_statusmsg().rpartition(" ")[2]
+        return Answer((), int(number) if number.isdecimal() else -1)
+
     async def _begin(self) -> None:
         try:
-            await self._control("BEGIN")
+            await self._control("BEGIN" if self.tenant is None else _begin_as(self.tenant))
         except Exception as error:
             if not isinstance(error.__cause__, PostgresError):
                 self.drop(error)  # the server may begin it yet, after a timeout for instance
@@ -237,6 +288,69 @@ class AsyncpgConnection(DirectConnection):
         self.raw.terminate()
         with suppress(DBAPIError):
             await self.run_sync(lambda connection: connection.exec_driver_sql("SELECT 1"))
+
+
+class WalledStatements:
+    """Prepared statements of one connection, and the messages that set a tenant before them."""
+
+    MOST = 200
+    """The most statements that stay prepared; asyncpg's own default is 100."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+        self._prepared: dict[str, Any] = {}
+        self._setting: Any = None
+        self._messages: dict[str, bytes] = {}
+
+    async def prepare(self, sql: str, seconds: float | None) -> Any:
+        """Return *sql* prepared, within so many *seconds*, and be ready to send a tenant."""
+        if self._setting is None:
+            self._setting = await self._raw.prepare(_SET_TENANT, timeout=seconds)
+        found = self._prepared.pop(sql, None)
+        if found is None:
+            found = await self._raw.prepare(sql, timeout=seconds)
+            if len(self._prepared) >= self.MOST:
+                del self._prepared[next(iter(self._prepared))]
+        self._prepared[sql] = found
+        return found
+
+    def forget(self, sql: str) -> None:
+        """Prepare *sql* anew the next time."""
+        self._prepared.pop(sql, None)
+
+    def send_tenant(self, tenant: str) -> None:
+        """Write the messages that set the tenant of the transaction that the next ones begin.
+
+        They are of the extended query protocol: Bind and Execute, without a Sync. If asyncpg then
+        refuses to send a statement, the connection has to be dropped.
+        """
+        if self._raw.is_closed():
+            return  # asyncpg says so
+        messages = self._messages.get(tenant)
+        if messages is None:
+            if len(self._messages) >= self.MOST:
+                self._messages.clear()
+            messages = self._messages[tenant] = self._messages_for(tenant)
+        # asyncpg has no public way to write, and reads over answers that have no rows.
+        self._raw._transport.write(messages)
+
+    def _messages_for(self, tenant: str) -> bytes:
+        name = self._setting.get_name().encode() + b"\0"
+        value = encode_id(tenant).encode()
+        bind = b"\0" + name + struct.pack("!HHi", 0, 1, len(value)) + value + b"\0\0"
+        execute = struct.pack("!iBi", 9, 0, 0)
+        return b"".join((b"B", struct.pack("!i", 4 + len(bind)), bind, b"E", execute))
+
+
+_SET_TENANT = "SELECT 1 WHERE set_config('memalchemy.tenant', $1, true) IS NULL"
+"""Sets the tenant of the transaction and returns no row: an answer that asyncpg passes over."""
+
+
+def _begin_as(tenant: str) -> str:
+    """Return BEGIN with the setting of the tenant, in digits: there is nothing to quote."""
+    digits = encode_id(tenant).encode().hex()
+    value = f"convert_from(decode('{digits}', 'hex'), 'UTF8')"
+    return f"BEGIN; SELECT set_config('memalchemy.tenant', {value}, true)"
 
 
 def _connect(engine: Engine) -> Connection:

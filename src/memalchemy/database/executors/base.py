@@ -19,6 +19,8 @@ T = TypeVar("T")
 class Attempt:
     """One attempt to run a job."""
 
+    tenant: str | None = None
+    """The tenant to set for row-level security; ``None`` where there is none."""
     commit_sent: bool = False
     """COMMIT was sent, so that a lost connection leaves the outcome unknown."""
 

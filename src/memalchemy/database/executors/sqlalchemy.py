@@ -30,10 +30,14 @@ from memalchemy.database.engine_options import engine_options
 from memalchemy.database.executors.base import Attempt, Executor
 from memalchemy.database.intent import Kind
 from memalchemy.database.program_runner import synchronous
+from memalchemy.database.tenant_wall import set_tenant_of
 from memalchemy.dialects import Dialect, Target
 from memalchemy.errors import CapabilityMissing
 
 T = TypeVar("T")
+
+SESSION_TENANT = "memalchemy_tenant"
+"""The key of `Connection.info` for the tenant that was set for the session."""
 
 _AUTOCOMMIT = {"isolation_level": "AUTOCOMMIT"}
 
@@ -151,15 +155,20 @@ class SQLAlchemyExecutor(Executor):
     ) -> Any:
         if is_program:
             job = synchronous(job)
+        own_session = self._host_engine is None and self._autocommits
+        if attempt.tenant is not None and not (own_session or kind == "maintenance"):
+            # The tenant is the transaction's. A session of the host's must not keep one.
+            return await self._run_in_transaction(job, attempt)
         if kind in ("transaction", "read_transaction"):
             return await self._run_in_transaction(job, attempt)
         if kind == "maintenance":
-            return await self._run_maintenance(job)
+            return await self._run_maintenance(job, attempt)
         if kind == "statement" and not self._autocommits:
             # Behind PgBouncer: asyncpg prepares and executes in two round trips, which outside of
             # a transaction may reach two different connections to the server.
             return await self._run_in_transaction(job, attempt)
         async with self._connect(autocommit=self._autocommits) as connection:
+            await self._set_session_tenant(connection, attempt.tenant)
             result = await self._run_sync(connection, self._ending_host_transaction(job))
             self._check_no_transaction(connection)
             return result
@@ -221,20 +230,41 @@ class SQLAlchemyExecutor(Executor):
     async def _run_in_transaction(self, job: Callable[[Connection], T], attempt: Attempt) -> T:
         async with self._connect(autocommit=False) as connection:
             async with connection.begin() as transaction:
+                if attempt.tenant is not None:
+                    with translating(self._translate):
+                        await connection.run_sync(set_tenant_of, self._dialect, attempt.tenant)
                 result = await self._run_sync(connection, job)
                 attempt.commit_sent = True
                 with translating(self._translate):
                     await transaction.commit()
             return result
 
-    async def _run_maintenance(self, job: Callable[[Connection], T]) -> T:
+    async def _run_maintenance(self, job: Callable[[Connection], T], attempt: Attempt) -> T:
         if not self._autocommits:
             raise CapabilityMissing(
                 "this needs a connection of its own outside any transaction, which PgBouncer in "
                 "transaction mode does not give; connect to the server itself"
             )
         async with self._connect(autocommit=True) as connection:
-            return await connection.run_sync(job)
+            await self._set_session_tenant(connection, attempt.tenant)
+            try:
+                return await connection.run_sync(job)
+            finally:
+                if self._host_engine is not None and not connection.invalidated:
+                    await self._set_session_tenant(connection, attempt.tenant and "")
+
+    async def _set_session_tenant(self, connection: AsyncConnection, tenant: str | None) -> None:
+        """Set the tenant of a session in autocommit, unless it has it from the last time.
+
+        Its transactions set tenants of their own, so only what runs in autocommit goes by it.
+        """
+        sync = connection.sync_connection
+        if tenant is None or sync is None or sync.info.get(SESSION_TENANT) == tenant:
+            return
+        with translating(self._translate):
+            await connection.run_sync(set_tenant_of, self._dialect, tenant, "session")
+        if self._host_engine is None:
+            sync.info[SESSION_TENANT] = tenant
 
     def _ending_host_transaction(self, job: Callable[[Connection], T]) -> Callable[[Connection], T]:
         """Return *job* with a COMMIT of the transaction that a listener of the host's has begun.
@@ -299,6 +329,9 @@ class SQLAlchemyExecutor(Executor):
                     connection = await stack.enter_async_context(engine.connect())
             if loop_engine.sole is not None:
                 loop_engine.sole.check_free(connection, self._dialect)
+            if not autocommit and connection.sync_connection is not None:
+                # The transaction is the caller's, who may set another for the session.
+                connection.sync_connection.info.pop(SESSION_TENANT, None)
             if autocommit and loop_engine.autocommit is None:
                 await connection.execution_options(**_AUTOCOMMIT)
             yield connection

@@ -67,6 +67,7 @@ async def verify(
         SchemaOutdated, SchemaTooNew: nothing was read.
         DatabaseUnreachable, AuthenticationFailed.
         ReadOnly: *repair*, and *db* was opened read-only.
+        CapabilityMissing: *all_tenants*, and row-level security shows the role one of them.
         ValueError: *sample* is neither a whole number above zero nor a fraction between 0 and 1.
     """
     if thread_id is not None:
@@ -76,6 +77,8 @@ async def verify(
     _check_sample(sample)
     if repair:
         db.check_writable()
+    if all_tenants:
+        await db.check_sees_all_tenants("a check of all tenants")
     tenant = None if all_tenants else db.tenant
     started = time.perf_counter()
     with operation("verify", tenant=tenant, thread_id=thread_id):

@@ -1,0 +1,131 @@
+"""PostgreSQL: row-level security that shows a transaction the rows of one tenant.
+
+The tenant is the setting ``memalchemy.tenant`` of the transaction. A statement that reaches a table
+without it fails with `TENANT_NOT_SET`: an application that does not set it must not take a table
+that it cannot see for an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Executable, Integer, Text, bindparam, column, text
+
+from memalchemy.dialects.base import TenantWall, quoted
+
+TENANT_NOT_SET = "MA001"
+"""The SQLSTATE of a statement in a transaction without a tenant."""
+
+POLICY, ADMIN_POLICY, FUNCTION = "memalchemy_tenant", "memalchemy_admin", "memalchemy_no_tenant"
+
+LEAKPROOF = (
+    "ts_match_vq(tsvector, tsquery)",
+    "to_tsvector(regconfig, text)",
+    "tsvector_concat(tsvector, tsvector)",
+    "array_to_tsvector(text[])",
+    "textcat(text, text)",
+    "jsonb_contains(jsonb, jsonb)",
+    "jsonb_ne(jsonb, jsonb)",
+)
+"""The functions of the conditions that the text indexes answer. None of them reports or raises what
+it is given. Below a policy PostgreSQL uses an index only for functions that are marked leakproof.
+"""
+
+# The function is called where there is no tenant, and nowhere else: a call costs more than the rest
+# of the policy. The subquery is computed once for a statement, and not for each row.
+_SETTING = "current_setting('memalchemy.tenant', true)"
+
+
+class PostgreSQLTenantWall(TenantWall):
+    """Policies on a setting of the transaction, forced on the owner of the tables, too."""
+
+    def set_tenant(self, scope: str) -> Executable:
+        local = "true" if scope == "transaction" else "false"
+        query = text(f"SELECT set_config('memalchemy.tenant', :p_tenant, {local}) AS tenant")
+        return query.bindparams(bindparam("p_tenant", type_=Text)).columns(column("tenant", Text))
+
+    def state_query(self, tables: Sequence[str]) -> Executable:
+        names = ", ".join(f"'{name}'" for name in tables)
+        functions = ", ".join(f"'pg_catalog.{name}'" for name in LEAKPROOF)
+        policy = "SELECT 1 FROM pg_policy WHERE polrelid = made.oid AND polname"
+        counts = {
+            "tables": "true",
+            "enforced": "made.enforced",
+            "active": "made.enforced AND row_security_active(made.oid)",
+            "administered": f"EXISTS ({policy} = '{ADMIN_POLICY}' AND EXISTS (SELECT 1 "  # noqa: S608
+            "FROM unnest(polroles) AS given(role) "
+            "WHERE given.role = 0 OR pg_has_role(given.role, 'USAGE')))",
+            "others": f"EXISTS ({policy} NOT IN ('{POLICY}', '{ADMIN_POLICY}'))",
+        }
+        counted = ", ".join(
+            f"CAST(count(*) FILTER (WHERE {condition}) AS integer) AS {name}"
+            for name, condition in counts.items()
+        )
+        query = (
+            "WITH found AS (SELECT pg_class.oid, relrowsecurity AND "  # noqa: S608
+            "relforcerowsecurity AS forced "
+            "FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace "
+            "WHERE pg_namespace.nspname = coalesce(CAST(:p_schema AS text), current_schema()) "
+            f"AND pg_class.relkind IN ('r', 'p') AND pg_class.relname IN ({names})), "
+            f"made AS (SELECT oid, forced AND EXISTS (SELECT 1 FROM pg_policy "
+            f"WHERE polrelid = found.oid AND polname = '{POLICY}') AS enforced FROM found) "
+            f"SELECT CAST(current_user AS text) AS role, {counted}, "
+            "(SELECT CAST(count(*) AS integer) FROM pg_proc WHERE NOT proleakproof AND "
+            f"oid = ANY (CAST(ARRAY[{functions}] AS regprocedure[]))) AS leaky, "
+            "(SELECT CAST(rolsuper AS integer) FROM pg_roles WHERE rolname = current_user) "
+            "AS superuser FROM made"
+        )
+        columns = (column(name, Text if name == "role" else Integer) for name in self.STATE)
+        return text(query).bindparams(bindparam("p_schema", type_=Text)).columns(*columns)
+
+    def enforce(
+        self, schema: str | None, tables: Sequence[str], admins: Sequence[str]
+    ) -> list[str]:
+        prefix = f"{quoted(schema)}." if schema else ""
+        function = f"{prefix}{FUNCTION}()"
+        condition = (
+            f"tenant = (SELECT CASE WHEN coalesce({_SETTING}, '') = '' THEN {function} "
+            f"ELSE {_SETTING} END)"
+        )
+        statements = [
+            f"CREATE OR REPLACE FUNCTION {function} RETURNS text LANGUAGE plpgsql VOLATILE AS $$ "
+            "BEGIN RAISE EXCEPTION "
+            "'the transaction has no tenant: memalchemy.tenant is not set' "
+            f"USING ERRCODE = '{TENANT_NOT_SET}', HINT = 'In the transaction: "
+            "SELECT set_config(''memalchemy.tenant'', ''TENANT'', true)'; END $$;",
+            f"GRANT EXECUTE ON FUNCTION {function} TO PUBLIC;",
+        ]
+        roles = ", ".join(map(quoted, admins))
+        for name in tables:
+            table = prefix + name
+            statements += [
+                f"DROP POLICY IF EXISTS {POLICY} ON {table};",
+                f"DROP POLICY IF EXISTS {ADMIN_POLICY} ON {table};",
+                f"CREATE POLICY {POLICY} ON {table} USING ({condition});",
+            ]
+            if admins:
+                statements.append(
+                    f"CREATE POLICY {ADMIN_POLICY} ON {table} TO {roles} USING (true);"
+                )
+            statements += [
+                f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;",
+                f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY;",
+            ]
+        return statements
+
+    def release(self, schema: str | None, tables: Sequence[str], *, disable: bool) -> list[str]:
+        prefix = f"{quoted(schema)}." if schema else ""
+        statements = []
+        for name in tables:
+            table = prefix + name
+            statements += [
+                f"DROP POLICY IF EXISTS {POLICY} ON {table};",
+                f"DROP POLICY IF EXISTS {ADMIN_POLICY} ON {table};",
+                f"ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY;",
+            ]
+            if disable:
+                statements.append(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY;")
+        return [*statements, f"DROP FUNCTION IF EXISTS {prefix}{FUNCTION}();"]
+
+    def mark_leakproof(self) -> list[str]:
+        return [f"ALTER FUNCTION pg_catalog.{name} LEAKPROOF;" for name in LEAKPROOF]

@@ -1,0 +1,115 @@
+"""Wall the tenants of a PostgreSQL database by row-level security, and take the wall down.
+
+A transaction then sees, and writes, the rows of the tenant that it has set, whatever its statements
+ask for. memalchemy sets the tenant of a `Database` for everything that it sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from memalchemy import migrate
+from memalchemy.database import Database
+from memalchemy.database.tenant_wall import TenantWall, read_state
+from memalchemy.dialects import Dialect
+from memalchemy.dialects import TenantWall as WallOfDialect
+from memalchemy.errors import CapabilityMissing
+
+__all__ = ["TenantWall", "enforce", "enforce_script", "release", "release_script", "status"]
+
+
+async def enforce(
+    db: Database, *, admins: Sequence[str] = (), leakproof: bool = True
+) -> TenantWall:
+    """Wall the tenants of *db* from each other; return the state after it. Safe to repeat.
+
+    One transaction, in which each table is locked for a moment. Processes that have the database
+    open find the wall at their next statement and go by it.
+
+    Args:
+        admins: roles that reach all tenants; they replace those of an earlier call.
+        leakproof: if the role is a superuser, also mark the functions of text searches leakproof,
+            without which walled searches read all rows of the tenant. They are PostgreSQL's own, so
+            this is for the whole database, and `release` does not undo it.
+
+    Raises:
+        CapabilityMissing: the database has no row-level security.
+        SchemaOutdated: it has no tables, or not those of this release.
+        AuthenticationFailed: the role does not own the tables.
+        ReadOnly: *db* was opened read-only.
+    """
+    wall = _wall(db.dialect)
+    await db.check()
+
+    def job(connection: Connection) -> None:
+        db.dialect.maintenance.lock_migrations(connection, db.schema)
+        statements = wall.enforce(db.schema, migrate.TABLES, admins)
+        state = read_state(connection, db.dialect, db.schema)
+        if leakproof and state.is_superuser and state.leaky:
+            statements += wall.mark_leakproof()
+        _execute(connection, statements)
+
+    await db.run_sync(job)
+    return await db.tenant_wall()
+
+
+async def release(db: Database) -> TenantWall:
+    """Take the wall down; return the state after it. Safe to repeat.
+
+    Row-level security stays on for tables that have policies of somebody else's.
+
+    Raises:
+        CapabilityMissing, SchemaOutdated, AuthenticationFailed, ReadOnly: as of `enforce`.
+    """
+    wall = _wall(db.dialect)
+    await db.check()
+
+    def job(connection: Connection) -> None:
+        db.dialect.maintenance.lock_migrations(connection, db.schema)
+        disable = not read_state(connection, db.dialect, db.schema).has_other_policies
+        _execute(connection, wall.release(db.schema, migrate.TABLES, disable=disable))
+
+    await db.run_sync(job)
+    return await db.tenant_wall()
+
+
+async def status(db: Database) -> TenantWall:
+    """Return how the tenants of *db* are walled for its role. Reads only.
+
+    Raises:
+        CapabilityMissing: the database has no row-level security.
+    """
+    _wall(db.dialect)
+    return await db.tenant_wall()
+
+
+def enforce_script(
+    dialect: Dialect, schema: str | None, *, admins: Sequence[str] = (), leakproof: bool = True
+) -> list[str]:
+    """Return the statements of `enforce`, for the owner; with *leakproof* the last ones, behind a
+    comment, are for a superuser.
+    """
+    wall = _wall(dialect)
+    marks = ["-- As a superuser:", *wall.mark_leakproof()] if leakproof else []
+    return [*wall.enforce(schema, migrate.TABLES, admins), *marks]
+
+
+def release_script(dialect: Dialect, schema: str | None) -> list[str]:
+    """Return the statements of `release` for tables without other policies."""
+    return _wall(dialect).release(schema, migrate.TABLES, disable=True)
+
+
+def _wall(dialect: Dialect) -> WallOfDialect:
+    if dialect.tenant_wall is None:
+        raise CapabilityMissing(
+            f"{dialect} has no row-level security by a setting of the transaction; PostgreSQL has. "
+            "Every statement of memalchemy names the tenant there, too, and nothing else checks it"
+        )
+    return dialect.tenant_wall
+
+
+def _execute(connection: Connection, statements: Sequence[str]) -> None:
+    for one in statements:
+        connection.exec_driver_sql(one)

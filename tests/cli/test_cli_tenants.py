@@ -1,0 +1,123 @@
+"""The commands of `memalchemy tenants`, and the warnings of `check`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from commandline import Call
+
+from memalchemy.dialects import DIALECTS
+from memalchemy.migrate import TABLES, VERSION_TABLE
+from servers import Postgres, migrated_database
+
+OWNER, APP = "cli_owner", "cli_app"
+
+
+@pytest.fixture
+def owned(postgres: Postgres) -> Iterator[str]:
+    """A database whose owner is no superuser, with a role for the application."""
+    for role in (OWNER, APP):
+        if not postgres.execute(f"SELECT 1 FROM pg_roles WHERE rolname = '{role}'"):
+            postgres.execute(f"CREATE ROLE {role} LOGIN")
+    with migrated_database(postgres) as name:
+        postgres.execute(f"GRANT CREATE ON SCHEMA public TO {OWNER}", name)
+        tables = (*TABLES, VERSION_TABLE)
+        for table in tables:
+            postgres.execute(f"ALTER TABLE {table} OWNER TO {OWNER}", name)
+        for grant in DIALECTS["postgresql"].maintenance.grants(APP, None, tables):
+            postgres.execute(grant, name)
+        yield name
+
+
+def test_an_owner_builds_the_wall_and_takes_it_down(
+    call: Call, postgres: Postgres, owned: str
+) -> None:
+    owner, app = (postgres.url(owned, user=role) for role in (OWNER, APP))
+    superuser = postgres.url(owned)
+    assert call("--db", app, "tenants", "status").out == "the tenants are not walled\n"
+    assert call("--db", superuser, "check", "--json").json["warnings"] == []
+
+    built = call("--db", owner, "tenants", "enforce")
+    assert built.code == 0
+    assert f"5 of 5 tables are walled; the role {OWNER} reaches one tenant" in built.out
+    assert "a superuser has to mark 7 functions leakproof" in built.out
+    seen = call("--db", app, "tenants", "status", "--json").json
+    assert (seen["role"], seen["enforced"], seen["is_active"]) == (APP, 5, True)
+    assert call("--db", superuser, "tenants", "enforce").code == 0
+    assert call("--db", app, "check").out.count("warning") == 0
+    checked = call("--db", superuser, "check")
+    assert checked.code == 0
+    assert "passes row-level security and reaches all tenants" in checked.out
+
+    for tenant in ("acme", "globex"):
+        put = call("--db", app, "--tenant", tenant, "store", "put", "n", "k", '"mine"')
+        assert put.code == 0, put.err
+    refused = call("--db", owner, "verify", "--all-tenants")
+    assert refused.code == 4
+    assert "MA-CAPABILITY-MISSING" in refused.err
+    assert call("--db", owner, "tenants", "enforce", "--admin", OWNER).code == 0
+    assert call("--db", owner, "verify", "--all-tenants").code == 0
+
+    assert call("--db", owner, "tenants", "release").out == "the tenants are not walled\n"
+    assert call("--db", app, "--tenant", "acme", "store", "get", "n", "k").code == 0
+
+
+def test_an_application_cannot_take_it_down(call: Call, postgres: Postgres, owned: str) -> None:
+    assert call("--db", postgres.url(owned), "tenants", "enforce").code == 0
+
+    assert call("--db", postgres.url(owned, user=APP), "tenants", "release").code == 3
+    assert call("--db", postgres.url(owned, user=APP), "tenants", "status", "--json").json[
+        "enforced"
+    ]
+
+
+def test_policies_of_somebody_elses_stay_in_force(
+    call: Call, postgres: Postgres, owned: str
+) -> None:
+    postgres.execute("CREATE POLICY theirs ON threads USING (tenant = 'public')", owned)
+    assert "other policies" in call("--db", postgres.url(owned), "tenants", "enforce").out
+
+    assert call("--db", postgres.url(owned), "tenants", "release").code == 0
+
+    security = "SELECT relrowsecurity FROM pg_class WHERE relname = 'threads'"
+    assert postgres.execute(security, owned) == [(True,)]
+
+
+def test_a_script_does_what_the_command_does(call: Call, postgres: Postgres, owned: str) -> None:
+    options = ("--db", "postgresql://nobody@127.0.0.1:1/none", "tenants")
+    script = call(*options, "enforce", "--sql", "--admin", OWNER)
+    assert script.code == 0
+    postgres.execute(script.out, owned)
+    state = call("--db", postgres.url(owned, user=OWNER), "tenants", "status", "--json").json
+    assert (state["enforced"], state["sees_all"], state["leaky"]) == (5, True, 0)
+
+    postgres.execute(call(*options, "release", "--sql").out, owned)
+
+    state = call("--db", postgres.url(owned, user=OWNER), "tenants", "status", "--json").json
+    assert state["enforced"] == 0
+
+
+def test_a_schema_and_awkward_roles_are_quoted(call: Call) -> None:
+    options = ("--db", "postgresql://nobody@127.0.0.1:1/none", "--schema", "Ai")
+
+    script = call(*options, "tenants", "enforce", "--sql", "--admin", 'a"b', "--json").json
+
+    assert 'ALTER TABLE "Ai".threads FORCE ROW LEVEL SECURITY;' in script["statements"]
+    assert any('ON "Ai".threads TO "a""b" USING' in one for one in script["statements"])
+
+
+@pytest.mark.parametrize("name", ["enforce", "release", "status"])
+def test_sqlite_has_no_wall(call: Call, file_url: str, name: str) -> None:
+    assert call("--db", file_url, "upgrade").code == 0
+
+    refused = call("--db", file_url, "tenants", name)
+
+    assert refused.code == 4
+    assert "no row-level security" in refused.err
+
+
+def test_oracle_has_no_script(call: Call) -> None:
+    refused = call("--db", "oracle://me@host/?service_name=x", "tenants", "enforce", "--sql")
+
+    assert refused.code == 4

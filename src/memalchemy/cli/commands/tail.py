@@ -39,11 +39,10 @@ async def tail(
     namespace: OnlyNamespaceOption = None,
     full: FullOption = False,
 ) -> None:
-    """Print the newest steps, entries and writes of a thread, and follow a running agent.
+    """Print the newest part of a thread, and follow it.
 
-    Prints with each step the messages that it added. Prints pending writes and interrupts as they
-    are written. Covers all namespaces of the thread. With --follow, --json and --nl print a JSON
-    document per line.
+    Prints steps with the messages that they added, entries, pending writes and interrupts. Covers
+    all namespaces of the thread. With --follow, --json and --nl print a JSON document per line.
     """
     from memalchemy.inspection import Activity, Inspector
 

@@ -156,6 +156,6 @@ for _command in (
     _command.add_to(app)
 
 add_group(app, "store", "Read and write items of the store.", store.COMMANDS)
-add_group(app, "log", "Read logs of entries, such as conversations.", log.COMMANDS)
+add_group(app, "log", "List logs of entries, such as conversations.", log.COMMANDS)
 add_group(app, "index", "Manage vector indexes.", index.COMMANDS)
 add_group(app, "tenants", "Wall tenants from each other in the database.", tenants.COMMANDS)

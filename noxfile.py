@@ -19,6 +19,7 @@ RELEASE = [
     "long",
     "sync",
     "encrypted",
+    "fuzz",
     "oracle",
     "lowest",
     "examples",
@@ -230,6 +231,14 @@ def sync(session: nox.Session) -> None:
 def encrypted(session: nox.Session) -> None:
     """The behaviour with everything encrypted, on SQLite."""
     only = ("--encrypted", "--databases", "sqlite", *BEHAVIOUR)
+    _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
+
+
+@nox.session(default=False)
+def fuzz(session: nox.Session) -> None:
+    """Damage 20,000 stored payloads, and make 100,000 random calls, on each database."""
+    session.env["MEMALCHEMY_EXAMPLES"] = "67"
+    only = ("--databases", "sqlite,postgresql", "tests/fuzz")
     _tests(session, EXTRAS, ORACLE_DRIVER, only=only)
 
 

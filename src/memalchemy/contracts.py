@@ -600,6 +600,12 @@ def check_flag(value: bool, name: str) -> bool:
     return value
 
 
+def check_callable(value: object, name: str, of: str) -> None:
+    """Raise `TypeError` unless *value* is a function *of* something."""
+    if not callable(value):
+        raise TypeError(f"{name} is a function of {of}, not {type(value).__name__}")
+
+
 def check_position(value: int, name: str, largest: int = LARGEST) -> int:
     """Return a whole number to compare stored ones with, cut off at *largest*."""
     if isinstance(value, bool) or not isinstance(value, int):

@@ -99,7 +99,7 @@ def new_fork_id(thread_id: str) -> str:
     The thread's own id is cut off if the result would be too long.
     """
     suffix = f"-fork-{uuid4().hex[:8]}"
-    kept = thread_id[: MAX_ID_CHARACTERS - len(suffix)]
+    kept = check_thread_id(thread_id)[: MAX_ID_CHARACTERS - len(suffix)]
     while not _fits(kept + suffix):
         kept = kept[:-1]
     return kept + suffix

@@ -194,8 +194,15 @@ def check_state_type(state_type: Any) -> Any:
 
 def plain(value: Any) -> Any:
     """Return *value* with pydantic models, at any depth, replaced by their JSON form."""
+    try:
+        return _plain(value)
+    except RecursionError:
+        return value  # no encoding takes what is nested so deeply, and says so
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-        return type(value)(map(plain, value))
+        return type(value)(map(_plain, value))
     return value.model_dump(mode="json") if _is_model(type(value)) else value

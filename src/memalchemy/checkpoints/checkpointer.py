@@ -291,7 +291,7 @@ class Checkpointer(Generic[State]):
             ("lineage", lineage),
             ("run_id", run_id),
         ):
-            if isinstance(value, str):
+            if value is not None and value is not UNSET:
                 check_name(value, name)
         if parent_id is not None and lineage is not UNSET:
             raise ValueError("give parent_id= to branch off it, or lineage= to record it; not both")
@@ -529,6 +529,8 @@ class Checkpointer(Generic[State]):
         on Oracle, which has none over keys that are not known beforehand. With *data* each has its
         state under ``data``, as it is stored: one more read for each.
         """
+        if not isinstance(key, str):
+            raise TypeError(f"key is a str, not {type(key).__name__}")
         ((key, value),) = check_metadata({key: value}).items()
         kind = kind_of(value)
         d, limit = self.db.dialect, check_limit(limit)
@@ -842,7 +844,7 @@ class Checkpointer(Generic[State]):
         """
         log = self._log(thread_id)
         check_name(checkpoint_id, "checkpoint_id")
-        given = [(channel, value) for channel, value in check_list(writes, "writes")]
+        given = [_pair(write) for write in check_list(writes, "writes")]
         places = list(range(len(given))) if indexes is None else check_list(indexes, "indexes")
         if len(places) != len(given):
             raise ValueError(f"indexes= has {len(places)} places for {len(given)} writes")
@@ -932,7 +934,8 @@ class Checkpointer(Generic[State]):
         Two round trips for each 20.
         """
         log, d = self._log(thread_id), self.db.dialect
-        ids = check_list(checkpoint_ids, "checkpoint_ids")
+        given = check_list(checkpoint_ids, "checkpoint_ids")
+        ids = [check_name(one, "checkpoint_id") for one in given]
         for first in range(0, len(ids), STATES):
             some = ids[first : first + STATES]
             rows: list[Any] = []
@@ -1462,3 +1465,9 @@ def _pointer(path: str) -> str:
     if not isinstance(path, str):
         raise TypeError(f"path is a key or a JSON pointer, not {type(path).__name__}")
     return path if path.startswith("/") else "/" + path.replace("~", "~0").replace("/", "~1")
+
+
+def _pair(write: Any) -> tuple[str, Any]:
+    if not isinstance(write, (tuple, list)) or len(write) != 2:
+        raise TypeError('writes has pairs of a channel and a value: [("channel", 1)]')
+    return write[0], write[1]

@@ -39,6 +39,10 @@ READ_FACTOR = 2
 """Deltas of twice a snapshot's bytes may be read with it: fewer snapshots, and no slower a load."""
 
 
+SMALLEST_LIMIT = 16 * 1024 * 1024
+"""Bytes to which a damaged payload may inflate, however small its state is."""
+
+
 def base_depth(depth: int, radix: int = RADIX) -> int:
     """Return the depth of the base of a row at *depth*, which is not 0."""
     weight = 1
@@ -249,6 +253,8 @@ def rebuild(log: Log, tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) 
         codec, checksum, payload = open_link(log, link, keyring)
         same = payload is link.payload
         links.append(link if same else replace(link, payload=payload, codec=codec))
+    # `encode` bases no state on one of more than twice its size.
+    limit = min(limit, max(tip.raw_size << len(links), SMALLEST_LIMIT))
     parts = deltas.decode_snapshot(links[0].payload, limit)
     if len(links) > 1:
         parts = deltas.apply_deltas(parts, (link.payload for link in links[1:]), limit)

@@ -83,8 +83,11 @@ def decompress(compressed: bytes, limit: int, dictionary: bytes = b"") -> bytes:
     method, body = compressed[:1], compressed[1:]
     try:
         if method == _ZSTD:
-            if zstandard.frame_content_size(body) > limit:
+            size = zstandard.frame_content_size(body)
+            if size > limit:
                 raise Corrupt(f"a stored payload would inflate beyond {limit:,} bytes")
+            if size < 0:  # `compress` always says it
+                raise Corrupt("a stored payload does not say what size it inflates to")
             decompressor = _decompressor(dictionary) if dictionary else _contexts.decompressor
             return decompressor.decompress(body, max_output_size=max(limit, 1))
         if method == _UNCOMPRESSED:
@@ -92,6 +95,7 @@ def decompress(compressed: bytes, limit: int, dictionary: bytes = b"") -> bytes:
         if method != _DEFLATE:
             raise Corrupt("a stored payload is compressed in an unknown way")
         inflate = zlib.decompressobj(-15, zdict=dictionary)
+        limit = min(limit, _DEFLATE_BYTES)  # nothing longer is ever deflated
         found = inflate.decompress(body, limit + 1)  # 0 would be no bound at all
         if len(found) > limit:
             raise Corrupt(f"a stored payload would inflate beyond {limit:,} bytes")

@@ -230,7 +230,7 @@ class KeyValue:
         connection: HostConnection | None = None,
     ) -> int:
         """Set the memory of an agent's session, apart from the keys; return its version."""
-        value = {"turns": plain(list(turns)), "summary": summary}
+        value = {"turns": plain(check_list(turns, "turns")), "summary": summary}
         where = self._memories(agent_id)
         return await self.store.put(where, session_key, value, connection=connection)
 

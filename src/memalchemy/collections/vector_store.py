@@ -147,8 +147,12 @@ class VectorStore:
         check_fraction(alpha, "alpha")
         check_fraction(mmr, "mmr")
         has_words = query is not None and bool(check_query(query).strip())
+        if isinstance(k, bool) or not isinstance(k, int):
+            raise TypeError(f"k is a whole number, not {type(k).__name__}")
         if k <= 0 or not (has_words or embedding is not None):
             return []
+        if filter is not None and not isinstance(filter, Mapping):
+            raise TypeError(f"filter is a mapping of metadata, not {type(filter).__name__}")
         wanted = {"$metadata": dict(filter)} if filter else None
         by_meaning = embedding is not None or self.store.embedder is not None
         by_words = has_words and (not by_meaning or self.store.db.keyring.is_readable("text"))

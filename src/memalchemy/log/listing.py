@@ -22,7 +22,7 @@ from sqlalchemy import (
     select,
 )
 
-from memalchemy.contracts import LogInfo
+from memalchemy.contracts import LogInfo, check_query
 from memalchemy.database import Database, HostConnection
 from memalchemy.dialects import Dialect, in_namespace, namespace_binds
 from memalchemy.keys import check_thread_id, decode_namespace, encode_id
@@ -344,7 +344,7 @@ def range_of_glob(pattern: str) -> tuple[str, str] | None:
 
     ``None`` stands for all ids. There is a range only for a prefix that is stored as it is spelt.
     """
-    return range_of_prefix(re.split(r"[*?\[]", pattern, maxsplit=1)[0])
+    return range_of_prefix(re.split(r"[*?\[]", check_query(pattern, "pattern"), maxsplit=1)[0])
 
 
 def range_of_prefix(prefix: str) -> tuple[str, str] | None:

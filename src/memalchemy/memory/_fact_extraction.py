@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from memalchemy.contracts import check_callable
 from memalchemy.memory._keyword_extraction import keyword_facts
 from memalchemy.memory._user_functions import awaited
 from memalchemy.messages import check_messages, latest_prompt, role_of, text_of
@@ -43,6 +44,7 @@ async def extract_facts(
         llm: function of a prompt that returns the model's answer, a text or an object with
             ``content``; plain or a coroutine.
     """
+    check_callable(llm, "llm", "a prompt")
     if isinstance(conversation_turn, str):
         turn = conversation_turn
     else:
@@ -67,6 +69,7 @@ async def facts_of_turn(
 ) -> list[Any]:
     """Extract the facts of the latest turn: by *extract*, else by *llm*, else by keywords."""
     if extract is not None:
+        check_callable(extract, "extract", "the messages of a turn")
         return list(await awaited(extract(list(messages))) or ())
     prompt = latest_prompt(messages)
     if prompt is None:

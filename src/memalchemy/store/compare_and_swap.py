@@ -11,7 +11,7 @@ from enum import Enum
 from inspect import isawaitable
 from typing import Any, Final
 
-from memalchemy.contracts import UNSET, StoreItem
+from memalchemy.contracts import UNSET, StoreItem, check_callable
 from memalchemy.errors import Conflict
 
 
@@ -48,6 +48,7 @@ async def compare_and_swap(
 
     Returns the value that is there then. *write* raises the `Conflict` of a store's writes.
     """
+    check_callable(change, "change", "an item")
     unseen = 0
     while True:
         said = change(item)

@@ -45,8 +45,7 @@ def texts_to_embed(value: Any, index: bool | Sequence[str]) -> list[Text]:
     if index is True:
         whole = "\n".join(texts_in(value))
         return [Text(WHOLE, 0, whole)] if whole.strip() else []
-    if isinstance(index, str):
-        raise TypeError("index is True, False or a list of fields, not one string")
+    check_index(index)
     found = []
     for field in index:
         check_field(field)
@@ -54,6 +53,15 @@ def texts_to_embed(value: Any, index: bool | Sequence[str]) -> list[Text]:
             if said.strip():
                 found.append(Text(field, part, said))
     return found
+
+
+def check_index(index: object) -> None:
+    """Raise `TypeError` unless *index* says what is to be embedded."""
+    if index is None or isinstance(index, bool):
+        return
+    if isinstance(index, str) or not isinstance(index, Sequence):
+        given = "one string" if isinstance(index, str) else type(index).__name__
+        raise TypeError(f"index is True, False or a list of fields, not {given}")
 
 
 def check_field(field: object) -> str:

@@ -27,6 +27,7 @@ from memalchemy.contracts import (
     StoreCapabilities,
     StoreItem,
     Unset,
+    check_callable,
     check_flag,
     check_limit,
     check_position,
@@ -70,6 +71,7 @@ from memalchemy.store.embedding import (
     Embedder,
     Index,
     check_field,
+    check_index,
     embed,
     missing_embedder,
     vector_rows,
@@ -756,6 +758,7 @@ class Store:
         Raises:
             ValueError: the filter is empty.
         """
+        check_callable(work, "work", "some items and a connection")
         accepts = Filter.parse(filter)
         if accepts is None:
             raise ValueError("the filter is empty: it would accept every item of the namespace")
@@ -1186,6 +1189,7 @@ class Store:
         for at, one in enumerate(given):
             if one.embedding is None:
                 wanted = index if one.index is None else one.index
+                check_index(wanted)
                 whole = wanted is None or isinstance(wanted, (bool, str))
                 to_embed.setdefault(wanted if whole else tuple(wanted), []).append(at)  # type: ignore[arg-type]
                 continue
@@ -1228,7 +1232,10 @@ class Store:
 
     def _places(self, keys: Iterable[tuple[Namespace, str]]) -> dict[Place, Name]:
         wanted: dict[Place, Name] = {}
-        for namespace, key in check_list(keys, "keys"):
+        for one in check_list(keys, "keys"):
+            if not isinstance(one, (tuple, list)) or len(one) != 2:
+                raise TypeError("keys has pairs of a namespace and a key: [(('users',), 'ada')]")
+            namespace, key = one
             binds = item_binds(self.db, namespace, key)
             wanted[binds["k_namespace"], key] = (tuple(namespace), key)
         return wanted

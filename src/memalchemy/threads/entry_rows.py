@@ -20,7 +20,7 @@ from memalchemy.codec.values import frozen, is_heavy
 from memalchemy.contracts import Entry, EntryHit, check_time
 from memalchemy.database import OFF_LOOP_BYTES
 from memalchemy.errors import Corrupt, MemalchemyError, about
-from memalchemy.keys import check_entry_key
+from memalchemy.keys import check_entry_key, check_list
 from memalchemy.log import Log
 
 Row = dict[str, Any]
@@ -155,7 +155,7 @@ def check_keys(keys: Sequence[str | None] | str | None, count: int) -> list[str 
     """Return a key for each entry, or ``None``; one string is the key of a single entry."""
     if keys is None:
         return [None] * count
-    given = [keys] if isinstance(keys, str) else list(keys)
+    given = [keys] if isinstance(keys, str) else check_list(keys, "keys")
     if len(given) != count:
         raise ValueError(f"keys= has {len(given)} keys for {count} entries; give one for each")
     return [None if key is None else check_entry_key(key) for key in given]
@@ -168,6 +168,8 @@ def check_times(
     times = [now] * count if given is None else given
     if isinstance(times, datetime):
         times = [times] * count
+    if not isinstance(times, Sequence):
+        raise TypeError(f"occurred_at= is a datetime or a list of them, not {type(times).__name__}")
     if len(times) != count:
         raise ValueError(f"occurred_at= has {len(times)} times for {count} entries")
     for time in times:

@@ -24,6 +24,7 @@ from memalchemy.contracts import (
     LogReading,
     Seconds,
     Unset,
+    check_callable,
     check_flag,
     check_limit,
     check_position,
@@ -485,6 +486,8 @@ class ThreadLog:
         *make* is called with each position, value and checksum, maybe in another thread; its
         results are returned beside the reading, which has no entries.
         """
+
+        check_callable(make, "make", "a position, a value and a checksum")
 
         def made(
             positions: Sequence[int], values: Sequence[Any], marks: Sequence[int]

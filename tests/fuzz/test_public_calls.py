@@ -1,0 +1,259 @@
+"""Random calls of the public classes: a result, or an error that is documented, and nothing else.
+
+Arguments are drawn by the name of their parameter, valid or not. A `TypeError` or `ValueError` has
+to be raised on purpose, by a line of memalchemy's that begins with ``raise``: one that escapes from
+Python's own workings is a defect. What belongs to another tenant stays as it was.
+
+`MEMALCHEMY_EXAMPLES` multiplies the number of calls; ``nox -s fuzz`` makes 100,000 on each
+database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import linecache
+import math
+import os
+import random
+import time
+import traceback
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from memalchemy import (
+    Checkpointer,
+    ConversationStore,
+    Database,
+    Episode,
+    EpisodeStore,
+    KeyValue,
+    MemalchemyError,
+    MemoryFact,
+    Store,
+    ThreadLog,
+    UserMemoryStore,
+    VectorStore,
+)
+
+CALLS = max(1, int(1_500 * float(os.environ.get("MEMALCHEMY_EXAMPLES", "1"))))
+SECONDS = 10.0
+"""The longest that one call may take, on a machine that does other things, too."""
+
+CLASSES: dict[str, Callable[[Database], Any]] = {
+    "Checkpointer": Checkpointer,
+    "ThreadLog": ThreadLog,
+    "Store": Store,
+    "KeyValue": KeyValue,
+    "VectorStore": VectorStore,
+    "UserMemoryStore": UserMemoryStore,
+    "EpisodeStore": EpisodeStore,
+    "ConversationStore": ConversationStore,
+}
+LEFT_OUT = {"export_files", "export_to", "vacuum", "rewrite", "close", "aclose"}
+"""They write files, or take long on purpose."""
+
+DEEP: list[Any] = []
+for _ in range(3_000):
+    DEEP = [DEEP]
+
+ODD: list[Any] = [
+    *(None, True, False, 0, -1, 1, 2**31, 2**63 - 1, 2**63, -(2**63) - 1, 10**400),
+    *(0.0, -0.5, 1.5, math.nan, math.inf, 5e-324, 1e308),
+    *(
+        "",
+        " ",
+        "x",
+        "\x00",
+        "\ud800",
+        "é",
+        "a" * 300,
+        "a" * 5_000,
+        "\u202ea",
+        "'; DROP TABLE threads",
+    ),
+    *("/", "~", "%", "_", "\x1a", "latest", "[", "{", '"', "*", "NEAR(", "日本語"),
+    *(b"", b"\x00\xff", bytearray(b"x"), memoryview(b"x")),
+    *(
+        [],
+        [None],
+        [1, "a", b"b"],
+        (),
+        ("a",),
+        ("a", "b"),
+        ("", "\x00"),
+        ("a",) * 40,
+    ),
+    *({}, {"a": 1}, {1: 2}, {"": None}, {"a": {"b": [1.5, None]}}, {"$gt": 1}, {"a": {"$gt": "x"}}),
+    *({"a": {"$in": [1] * 500}}, {"a": {"$unknown": 1}}, {"a": math.nan}, {"a": 2**70}),
+    *(set(), {1, 2}, frozenset({"a"}), object(), Ellipsis, 3 + 4j, range(3)),
+    *(datetime(2026, 1, 1, tzinfo=UTC), datetime(1, 1, 1), datetime.max, timedelta(0)),
+    *(timedelta(days=-1), timedelta.max, timedelta(seconds=5)),
+    *([1.0, 2.0], [0.0, 0.0], [math.nan, 1.0], [1.0] * 20_000, ["a"]),
+]
+
+FACT = MemoryFact("f1", "ada", "likes tea")
+EPISODE = Episode(task="a task", result="done")
+
+NESTED = {"state", "value", "values", "metadata", "filter", "entries", "items", "messages"}
+"""Parameters of which any depth is refused, or kept."""
+
+USUAL: dict[str, list[Any]] = {
+    "thread_id": ["t", "u", "no such thread"],
+    "source_thread_id": ["t", "u"],
+    "dest_thread_id": ["v", "w"],
+    "new_thread_id": ["v", "w", None],
+    "thread_ids": [["t", "u"], []],
+    "checkpoint_id": ["c0", "c1", "no such checkpoint", None],
+    "checkpoint_ids": [["c0", "c1"], []],
+    "parent_id": ["c0", None],
+    "expected_parent": ["c0", None],
+    "a": ["c0"],
+    "b": ["c1"],
+    "state": [{"messages": ["hello"]}, {"n": 1, "m": {"x": [1, 2, 3]}}],
+    "metadata": [{"step": 1}, None, {}],
+    "namespace": [("users", "ada"), (), ("a",)],
+    "key": ["k", "l", "no such key"],
+    "keys": [[(("users", "ada"), "k")], ["k"], None],
+    "value": [1, "text", {"text": "some words"}],
+    "values": [[1, 2], ["text"]],
+    "entries": [[1, "two", {"three": 3}]],
+    "query": ["words", "some", "nothing of the kind"],
+    "limit": [1, 10, None],
+    "offset": [0, 3],
+    "filter": [{"text": "some words"}, {"n": {"$gte": 1}}, None],
+    "mode": ["text", "vector", "hybrid"],
+    "embedding": [[1.0, 2.0], None],
+    "vector": [[1.0, 2.0]],
+    "ttl": [5, 0.5, None, timedelta(seconds=3)],
+    "position": [1, 2, 0],
+    "expected_version": [1, None],
+    "items": [[(("users", "ada"), "k", 1)]],
+    "writes": [[("channel", 1)]],
+    "task_id": ["task"],
+    "user_id": ["ada", "bob"],
+    "fact": [FACT],
+    "episode": [EPISODE],
+    "text": ["some words"],
+    "texts": [["some words", "others"]],
+    "messages": [[{"role": "user", "content": "hello"}]],
+    "role": ["user", "assistant"],
+    "content": ["hello"],
+    "keep_last": [1, 3, None],
+    "run_ids": [["r"]],
+}
+
+
+def argument(name: str, rng: random.Random) -> Any:
+    usual = USUAL.get(name)
+    if usual is not None and rng.random() < 0.75:
+        return rng.choice(usual)
+    if name in NESTED and rng.random() < 0.1:
+        return DEEP
+    return rng.choice(ODD)
+
+
+def methods_of(subject: Any) -> list[str]:
+    found = []
+    for name in dir(type(subject)):
+        if name.startswith("_") or name in LEFT_OUT:
+            continue
+        member = inspect.getattr_static(type(subject), name)
+        if inspect.iscoroutinefunction(member) or inspect.isasyncgenfunction(member):
+            found.append(name)
+    return found
+
+
+def arguments(method: Any, rng: random.Random) -> tuple[list[Any], dict[str, Any]]:
+    given: list[Any] = []
+    named: dict[str, Any] = {}
+    for parameter in inspect.signature(method).parameters.values():
+        if parameter.name in ("connection", "progress", "change", "tenant"):
+            continue  # what is called back, or is another's, is tested elsewhere
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            if rng.random() < 0.25:
+                named[parameter.name] = argument(parameter.name, rng)
+        elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            if parameter.default is not parameter.empty and rng.random() < 0.6:
+                break
+            given.append(argument(parameter.name, rng))
+    return given, named
+
+
+async def outcome(call: Callable[[], Any]) -> None:
+    result = call()
+    if isinstance(result, AsyncIterator):
+        for _ in range(20):
+            try:
+                await anext(result)
+            except StopAsyncIteration:
+                return
+        if hasattr(result, "aclose"):
+            await result.aclose()
+        return
+    await result
+
+
+def is_on_purpose(error: BaseException) -> bool:
+    """Return whether an error was raised by a ``raise`` of memalchemy's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1]
+    if "memalchemy" not in last.filename:
+        return False
+    lines = [linecache.getline(last.filename, number) for number in range(last.lineno or 1, 0, -1)]
+    return any(line.lstrip().startswith("raise") for line in lines[:6])
+
+
+@pytest.mark.own_keys
+@pytest.mark.alone
+@pytest.mark.asyncio_only("the synchronous classes call the same methods")
+async def test_a_call_ends_in_a_result_or_a_documented_error(database_url: str) -> None:
+    rng = random.Random(1147)
+    wrong: Counter[str] = Counter()
+    async with Database(database_url, migrate="upgrade") as db:
+        other = db.for_tenant("another")
+        await Checkpointer(other).save({"mine": 1}, "t", "c0")
+        await Store(other).put(("users", "ada"), "k", "mine")
+        for number in range(3):
+            await Checkpointer(db).save({"messages": ["hello"] * number}, "t", f"c{number}")
+        subjects = {name: make(db) for name, make in CLASSES.items()}
+        names = [(name, method) for name, of in subjects.items() for method in methods_of(of)]
+        assert len(names) > 60
+        for number in range(CALLS):
+            class_name, name = names[number % len(names)] if number < 500 else rng.choice(names)
+            method = getattr(subjects[class_name], name)
+            given, named = arguments(method, rng)
+            began = time.perf_counter()
+            try:
+                async with asyncio.timeout(30):
+                    await outcome(partial(method, *given, **named))
+            except MemalchemyError:
+                pass
+            except (TypeError, ValueError) as error:
+                if not is_on_purpose(error) and "argument" not in str(error):
+                    wrong[_told(class_name, name, given, named, error)] += 1
+            except Exception as error:  # noqa: BLE001 - what it is is the question
+                wrong[_told(class_name, name, given, named, error)] += 1
+            if (took := time.perf_counter() - began) > SECONDS:
+                wrong[f"{class_name}.{name} took {took:.0f} s"] += 1
+        assert await Checkpointer(other).load("t") == {"mine": 1}
+        assert await Store(other).get(("users", "ada"), "k") == "mine"
+        assert (await db.health())["checked_out"] == 0
+    assert not wrong, "\n".join(f"{count} x {what}" for what, count in wrong.most_common(40))
+
+
+def _told(
+    class_name: str, name: str, given: list[Any], named: dict[str, Any], error: Exception
+) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    shown = ", ".join(
+        [repr(one)[:40] if one is not DEEP else "DEEP" for one in given]
+        + [f"{key}={repr(one)[:40] if one is not DEEP else 'DEEP'}" for key, one in named.items()]
+    )
+    where = f"{last.filename.rsplit('memalchemy/', 1)[-1]}:{last.lineno}"
+    return f"{class_name}.{name}: {type(error).__name__}: {str(error)[:80]} at {where} ({shown})"

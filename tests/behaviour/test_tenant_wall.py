@@ -365,7 +365,7 @@ async def test_text_searches_keep_their_indexes(
         return await send(self, compiled, values)
 
     monkeypatch.setattr(AsyncpgConnection, "_send", note)
-    searches = {
+    searches: dict[str, list[Any]] = {
         "ix_deltas_search_text": [
             lambda: checkpointer.search("word17"),
             lambda: checkpointer.search("word17 word23"),

@@ -365,7 +365,7 @@ async def test_text_searches_keep_their_indexes(
         return await send(self, compiled, values)
 
     monkeypatch.setattr(AsyncpgConnection, "_send", note)
-    searches = {
+    searches: dict[str, list[Any]] = {
         "ix_deltas_search_text": [
             lambda: checkpointer.search("word17"),
             lambda: checkpointer.search("word17 word23"),
@@ -383,7 +383,7 @@ async def test_text_searches_keep_their_indexes(
         for call in calls:
             sent.clear()
             assert await call()
-            plans = []
+            plans: list[Any] = []
             async with raw.transaction():
                 await raw.execute("SELECT set_config('memalchemy.tenant', 'explained', true)")
                 for sql, values in sent:

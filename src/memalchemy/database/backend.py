@@ -8,7 +8,6 @@ import random
 import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -198,10 +197,13 @@ class Backend:
             )
             if batch is not None and self._executor.batches_statements:
                 send = partial(self.run, intent=_BATCH, tenant=tenant)
-                row = batch()
-                if self._wall.is_active:
-                    row = replace(row, family=(tenant, row.family))  # a statement has one tenant
-                return await self._batcher.write(row, event or Event("batch"), send, alone)
+                return await self._batcher.write(
+                    batch(),
+                    event or Event("batch"),
+                    send,
+                    alone,
+                    tenant if self._wall.is_active else None,
+                )
             result = await alone()
         if decode is None or in_thread:
             return result

@@ -61,6 +61,7 @@ class _Waiting:
     event: Event
     send: Send
     future: asyncio.Future[Any]
+    tenant: str | None
     sending: asyncio.Task[Any] | None = None
 
 
@@ -84,9 +85,17 @@ class Batcher:
         self._queues = weakref.WeakKeyDictionary()
 
     async def write(
-        self, row: BatchedRow[T], event: Event, send: Send, alone: Callable[[], Awaitable[T]]
+        self,
+        row: BatchedRow[T],
+        event: Event,
+        send: Send,
+        alone: Callable[[], Awaitable[T]],
+        tenant: str | None = None,
     ) -> T:
         """Write *row*, with others if others wait; return its own result.
+
+        Where row-level security walls tenants, *tenant* is the one of the statement: rows of others
+        are not in it.
 
         *send* runs the program of the batch of which this is the first row, *alone* the program
         that writes this row only.
@@ -101,7 +110,7 @@ class Batcher:
             queue = self._queues[loop] = _Queue()
         if queue.running < LANES and not queue.waiting and row.sequence not in queue.busy:
             return await self._write_alone(row, queue, alone)
-        mine = _Waiting(row, event, send, loop.create_future())
+        mine = _Waiting(row, event, send, loop.create_future(), tenant)
         queue.waiting.append(mine)
         self._start_lane(queue)
         try:
@@ -226,7 +235,9 @@ def _next_batch(queue: _Queue) -> list[_Waiting]:
         if waiting.future.cancelled():
             continue
         fits = len(batch) < MAX_ROWS and room > 0 and row.key not in keys
-        alike = not batch or row.family == batch[0].row.family
+        alike = not batch or (
+            row.family == batch[0].row.family and waiting.tenant == batch[0].tenant
+        )
         if row.sequence in closed or not (fits and alike):
             left.append(waiting)
             closed.add(row.sequence)

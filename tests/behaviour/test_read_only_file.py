@@ -60,8 +60,6 @@ SAVE_OFTEN = """
 import asyncio, sys
 from memalchemy import Checkpointer, Database
 
-pytestmark = pytest.mark.own_keys  # what is read by processes of their own
-
 async def main():
     n = 0
     while True:  # each time the file is opened, written and closed: it is at rest in between

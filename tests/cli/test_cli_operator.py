@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -59,17 +60,27 @@ def test_commands_work_through_pgbouncer(
     assert call("--db", url, "threads", "--json").json == []
 
 
+@contextmanager
+def running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """Start a server; whatever the test finds, it has ended afterwards."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as server:
+        try:
+            yield server
+        finally:
+            server.kill()
+
+
 def test_serve_works_through_pgbouncer(bouncer: Postgres, fresh: str, call: Call) -> None:
     url = f"{bouncer.url(fresh)}?pgbouncer=true"
     call("--db", url, "upgrade")
     command = [sys.executable, "-m", "memalchemy", "--db", url, "serve", "--port", "0", "--nl"]
     command += ["--statement-timeout", "5"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as server:
+    with running(command) as server:
         assert server.stdout is not None
         address = httpx.URL(server.stdout.readline().split('"')[3])
         for number in range(3):
             saved = httpx.post(
-                address.join(f"/threads/t{number}/checkpoints"), json={"state": {"n": number}}
+                address.join(f"/v1/threads/t{number}/checkpoints"), json={"state": {"n": number}}
             )
             assert saved.status_code == 201, saved.text
         assert httpx.get(address.join("/health/ready")).status_code == 200
@@ -108,10 +119,10 @@ def test_serve_reports_what_its_requests_do_to_the_providers_of_the_process(fill
     )
     command = [sys.executable, "-c", launcher, "--db", filled, "serve", "--port", "0", "--otel"]
     command.append("--nl")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as server:
+    with running(command) as server:
         assert server.stdout is not None
         address = httpx.URL(server.stdout.readline().split('"')[3])
-        saved = httpx.post(address.join("/threads/t/checkpoints"), json={"state": {"n": 1}})
+        saved = httpx.post(address.join("/v1/threads/t/checkpoints"), json={"state": {"n": 1}})
         assert saved.status_code == 201
         server.terminate()
         reported = server.stdout.read().splitlines()
@@ -131,7 +142,7 @@ def test_an_upgrade_says_that_vectors_are_stored_as_bytes_and_that_they_no_longe
     assert "CREATE EXTENSION vector" in first.err
     assert "vectors are stored as bytes" in call("--db", url, "check").err
     checked = call("--db", url, "check", "--json").json
-    assert checked == {"ok": True, "revision": "0001", "pgvector": False}
+    assert checked == {"ok": True, "revision": "0001", "warnings": [], "pgvector": False}
 
     put_vector(url)
     postgres.execute("CREATE EXTENSION vector", fresh)

@@ -1354,7 +1354,7 @@ FROM (
   AND store_items.namespace NOT LIKE $8::VARCHAR
   AND store_items.namespace NOT LIKE $9::VARCHAR
   AND store_items.namespace NOT LIKE $10::VARCHAR
-  LIMIT $11) AS some_items
+  LIMIT $11::INTEGER) AS some_items
 WHERE some_items.updated_at >= $12::TIMESTAMP WITH TIME ZONE
 ORDER BY some_items.updated_at DESC
 LIMIT $13

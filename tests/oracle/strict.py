@@ -70,7 +70,8 @@ UNLIKE = {
     **_because("SQLite has one; two at once are PostgreSQL's part", "dialect", "single_writer"),
     **_because("a matter of round trips", "dialect", "autocommits"),
     **_because("migrations are the database's own", "dialect", "transactional_ddl"),
-    **_because("the server's", "dialect", "snapshot_isolation", "dynamic_types"),
+    **_because("the server's", "dialect", "snapshot_isolation", "dynamic_types", "advice"),
+    **_because("row-level security is PostgreSQL's", "dialect", "tenant_wall"),
     **_because(
         "the connections are the driver's that is there",
         "dialect",
@@ -114,7 +115,7 @@ UNLIKE = {
     ),
     **_because(
         "migrations are the database's own",
-        *("vectors", "install_commands", "ensure_type", "convert_bytes"),
+        *("vectors", "install_commands", "ensure_type", "convert_bytes", "is_native"),
     ),
     **_because(
         "vectors are the database's own: see test_binds",
@@ -129,7 +130,9 @@ UNLIKE = {
     ),
     **_because("DBMS_LOCK: see test_migrating", "maintenance", "lock_migrations"),
     **_because(
-        "the server's", "maintenance", "server_version", "utc_now", "byte_literal", "storage_faults"
+        "the server's",
+        *("maintenance", "server_version", "utc_now", "byte_literal", "storage_faults"),
+        "schema_of_visible_table",
     ),
     **_because(
         "what bytes are where, and giving them back, is the server's",

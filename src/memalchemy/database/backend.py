@@ -235,7 +235,7 @@ class Backend:
         def job(connection: Connection) -> list[str]:
             if only_if_needed and migrate.usable(connection, schema=self.schema):
                 return []
-            if migrate.current(connection, schema=self.schema) not in (None, migrate.head()):
+            if self.dialect.tenant_wall is not None and self._is_behind(connection):
                 wall = read_state(connection, self.dialect, self.schema)
                 if not wall.sees_all:
                     raise CapabilityMissing(_sees_one_tenant(wall, "an upgrade"))
@@ -244,6 +244,9 @@ class Backend:
             )
 
         return await self.run_schema_job(job, write=True)
+
+    def _is_behind(self, connection: Connection) -> bool:
+        return migrate.current(connection, schema=self.schema) not in (None, migrate.head())
 
     async def check(self, *, tables: bool = False) -> None:
         await self.run_schema_job(

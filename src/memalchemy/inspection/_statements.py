@@ -296,7 +296,12 @@ def changed_items(dialect: Dialect, below: bool) -> Executable:
     here = (in_scope(ITEMS, below), live_item(), _not_internal())
     if below:
         columns = (ITEMS.c[name] for name in names)
-        some = select(*columns).where(*here).limit(bindparam("p_most")).subquery("some_items")
+        some = (
+            select(*columns)
+            .where(*here)
+            .limit(bindparam("p_most", type_=Integer))
+            .subquery("some_items")
+        )
     late = some.c.updated_at >= bindparam("p_after", type_=ITEMS.c.updated_at.type)
     return (
         select(*(some.c[name] for name in names))

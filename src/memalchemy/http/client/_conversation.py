@@ -9,6 +9,7 @@ from typing import Any
 from memalchemy.contracts import UNSET, Seconds, Unset, to_timedelta
 from memalchemy.http import wire
 from memalchemy.http.client._client import RemoteClient, namespace_path
+from memalchemy.http.client._remote import RemoteServer
 from memalchemy.http.client._thread_log import for_each
 from memalchemy.keys import check_entry_key, check_namespace, check_thread_id
 from memalchemy.state import Message
@@ -24,6 +25,8 @@ class HTTPConversation(RemoteClient):
         thread_id: the thread.
         namespace: keeps several conversations of one thread apart.
     """
+
+    _server: RemoteServer
 
     thread_id: str
     namespace: tuple[str, ...]

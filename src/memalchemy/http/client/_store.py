@@ -22,6 +22,7 @@ from memalchemy.events import operation
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
 from memalchemy.http.client._client import RemoteClient, namespace_path, spelled
+from memalchemy.http.client._remote import RemoteServer
 from memalchemy.keys import check_name, check_namespace
 from memalchemy.metadata import check_metadata
 
@@ -35,6 +36,8 @@ class HTTPStore(RemoteClient):
     if their answers are lost, and done once. Outages are exceptions, as of `HTTPCheckpointer`,
     whose arguments these are.
     """
+
+    _server: RemoteServer
 
     async def put(
         self,

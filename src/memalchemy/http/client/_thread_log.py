@@ -13,6 +13,7 @@ from memalchemy.events import operation
 from memalchemy.http import wire
 from memalchemy.http._offload import offload
 from memalchemy.http.client._client import RemoteClient, namespace_path
+from memalchemy.http.client._remote import RemoteServer
 from memalchemy.keys import check_entry_key, check_namespace, check_thread_id
 
 
@@ -25,6 +26,8 @@ class HTTPThreadLog(RemoteClient):
     Args:
         namespace: keeps several uses of one thread id apart.
     """
+
+    _server: RemoteServer
 
     namespace: tuple[str, ...]
 

@@ -459,7 +459,7 @@ async def test_readiness_is_503_while_a_table_is_missing_or_the_server_refuses_c
     postgres.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
     with running(Database(postgres.url(name))) as url:
         assert ready(url) == 503
-        assert ask("GET", f"{url}/threads").status_code == 503
+        assert ask("GET", f"{url}/v1/threads").status_code == 503
     postgres.drop_database(name)
 
 

@@ -10481,9 +10481,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
@@ -10549,9 +10547,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
@@ -10786,9 +10782,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
@@ -10870,9 +10864,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
@@ -11381,9 +11373,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
@@ -11450,9 +11440,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
@@ -11487,9 +11475,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
@@ -11572,9 +11558,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
@@ -11853,9 +11837,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
@@ -11920,9 +11902,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
@@ -11956,9 +11936,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
@@ -12035,9 +12013,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
@@ -12315,9 +12291,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
@@ -12383,9 +12357,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
@@ -12420,9 +12392,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_2.term AS term, to_tsquery('simple', anon_2.term) AS query
-    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($2::TEXT[] AS TEXT[])) AS anon_2(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL
@@ -12500,9 +12470,7 @@ WITH hits AS (
   SELECT asked.term AS term, deltas.log_id AS log_id, deltas.seq AS seq
   FROM (
     SELECT anon_1.term AS term, to_tsquery('simple', anon_1.term) AS query
-    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)
-    LIMIT ALL
-    OFFSET 0) AS asked
+    FROM unnest(CAST($1::TEXT[] AS TEXT[])) AS anon_1(term)) AS asked
   JOIN deltas ON to_tsvector('simple', deltas.search_text) @@ asked.query
   JOIN threads ON threads.log_id = deltas.log_id
   WHERE deltas.search_text IS NOT NULL

@@ -50,7 +50,8 @@ export async function get(name, parameters = {}, signal = null) {
     else if (value !== null && value !== undefined && value !== "") url.searchParams.set(key, value);
   }
   const headers = { Accept: "application/json" };
-  if (token()) headers.Authorization = `Bearer ${token()}`;
+  const sent = token();
+  if (sent) headers.Authorization = `Bearer ${sent}`;
   let response;
   try {
     response = await fetch(url, { headers, signal, cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer" });
@@ -62,7 +63,8 @@ export async function get(name, parameters = {}, signal = null) {
       code: "offline",
     });
   }
-  if (response.status === 401) onRefusal.forEach((listener) => listener());
+  // A late answer to a request without the token that was given since refuses nothing.
+  if (response.status === 401 && token() === sent) onRefusal.forEach((listener) => listener());
   const body = await response.json().catch(() => null);
   if (!response.ok) {
     throw new Problem({ title: `The server answered ${response.status}`, ...(body ?? {}), status: response.status });

@@ -19,11 +19,6 @@ from memalchemy.database.direct_connection import DirectConnection
 from memalchemy.dialects import DIALECTS
 from memalchemy.statements import REGISTRY
 
-WRAPPERS = ("checked", "sealed")
-"""The functions that run a program inside another: `key_registry.refuse_payloads`,
-`sealing.seal_payloads`.
-"""
-
 RUNNER = "memalchemy.database.program_runner"
 """The module that runs programs; what the library may send without it stands in ``_DIRECT``."""
 
@@ -177,8 +172,8 @@ def _author(program: GeneratorType[Any, Any, Any]) -> str:
     while True:
         frame = program.gi_frame
         inner = program.gi_yieldfrom
-        if inner is None and frame is not None and frame.f_code.co_name in WRAPPERS:
-            inner = frame.f_locals["running"]
+        if inner is None and frame is not None and frame.f_code.co_name == "checked":
+            inner = frame.f_locals["running"]  # see `key_registry.before_payloads`
         if not isinstance(inner, GeneratorType):
             break
         program = inner

@@ -48,7 +48,7 @@ FORMATS = ("png", "svg")
 
 
 class Bar(NamedTuple):
-    """One bar."""
+    """Bar of a chart."""
 
     name: str
     bytes: int

@@ -42,7 +42,7 @@ from memalchemy.errors import (
     UniqueViolation,
 )
 from memalchemy.schema import DeltaRow, StoreItemRow, ThreadRow
-from memalchemy.statements import Program, statement
+from memalchemy.statements import Parameters, Program, statement
 
 if TYPE_CHECKING:
     from memalchemy.database.backend import Backend
@@ -243,13 +243,27 @@ def writes_payloads(statement: Executable) -> bool:
 def refuse_payloads(program: Callable[[], Program[T]]) -> Callable[[], Program[T]]:
     """Return *program* so that it fails before it sends a statement that writes a payload."""
 
+    def refuse(_: Parameters) -> None:
+        raise AssertionError("a program whose intent has no payloads writes one")
+
+    return before_payloads(program, refuse)
+
+
+def before_payloads(
+    program: Callable[[], Program[T]], look: Callable[[Parameters], None]
+) -> Callable[[], Program[T]]:
+    """Return *program* so that *look* gets what each statement that writes a payload binds.
+
+    It is called before the statement is sent. What it raises ends the program.
+    """
+
     def checked() -> Program[T]:
         running = program()
         try:
             asked = next(running)
             while True:
                 if writes_payloads(asked[0]):
-                    raise AssertionError("a program whose intent has no payloads writes one")
+                    look(asked[1])
                 try:
                     answer = yield asked
                 except MemalchemyError as error:

@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 
 from memalchemy.codec.encryption import Keyring, is_encrypted
 from memalchemy.codec.places import Place, entry_place, item_place, state_place, write_place
-from memalchemy.database.key_registry import writes_payloads
-from memalchemy.errors import MemalchemyError
-from memalchemy.statements import Program
+from memalchemy.database.key_registry import before_payloads
+from memalchemy.statements import Parameters, Program
 
 T = TypeVar("T")
 
@@ -25,28 +24,11 @@ def seal_payloads(program: Callable[[], Program[T]], keyring: Keyring) -> Callab
     The binds of a statement are changed in place: the program finds there what was stored.
     """
 
-    def sealed() -> Program[T]:
-        running = program()
-        try:
-            asked = next(running)
-            while True:
-                if writes_payloads(asked[0]):
-                    given = asked[1]
-                    for binds in [given] if isinstance(given, Mapping) else given or ():
-                        _seal(binds, keyring)
-                try:
-                    answer = yield asked
-                except MemalchemyError as error:
-                    asked = running.throw(error)
-                else:
-                    asked = running.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        finally:
-            running.close()
+    def seal(given: Parameters) -> None:
+        for binds in [given] if isinstance(given, Mapping) else given or ():
+            _seal(binds, keyring)
 
-    return sealed
+    return before_payloads(program, seal)
 
 
 def _seal(binds: Any, keyring: Keyring) -> None:

@@ -1,4 +1,4 @@
-"""What changed from one state to another."""
+"""Differences between two states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One search over steps, entries and items."""
+"""Search over steps, entries and items at once."""
 
 from __future__ import annotations
 

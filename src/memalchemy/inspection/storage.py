@@ -33,7 +33,7 @@ MEASURED_FOR = timedelta(seconds=60)
 
 
 class Storage:
-    """What takes the space in a database; a measurement is shown again for a minute."""
+    """Storage of a database by framework, thread and kind; measured at most once a minute."""
 
     def __init__(self, db: Database) -> None:
         self.db = db

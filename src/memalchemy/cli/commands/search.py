@@ -28,7 +28,7 @@ Hit = Mapping[str, Any]
 
 
 class Place(StrEnum):
-    """What a search looks in."""
+    """Kind of data that a search looks in."""
 
     CHECKPOINTS = "checkpoints"
     ENTRIES = "entries"

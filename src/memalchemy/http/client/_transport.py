@@ -50,7 +50,7 @@ class Reply:
     tree: Any
     headers: Mapping[str, str]
     maybe_applied: bool = False
-    """Whether an earlier attempt at the same write may have been done."""
+    """True if an earlier attempt at the same write may have been done."""
 
     @property
     def error(self) -> Exception | None:

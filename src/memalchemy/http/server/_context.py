@@ -67,7 +67,7 @@ class RequestContext:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an operation answers with: a tree of JSON, and what is not as its declaration says."""
+    """Answer of an operation: a tree of JSON, and what differs from its declaration."""
 
     tree: dict[str, Any] | None
     status: int | None = None

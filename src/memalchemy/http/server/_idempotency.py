@@ -16,7 +16,7 @@ from memalchemy.http.server._context import Answer, RequestContext
 from memalchemy.http.server._problems import Problem
 
 NAMESPACE = ("memalchemy.http", "requests")
-"""Where the answers are, in the store of the tenant."""
+"""Namespace of the stored answers, in the store of the tenant."""
 
 LIFETIME = 24 * 60 * 60
 """Seconds for which an answer is kept."""

@@ -31,7 +31,7 @@ log = logging.getLogger("memalchemy.http")
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What the holder of a token may do.
+    """Rights of the holder of a token.
 
     Args:
         tenant: the tenant whose data it is about.

@@ -280,6 +280,21 @@ class NotEncrypted(MemalchemyError):
         )
 
 
+class NotSigned(Corrupt):
+    """Something is stored without a signature in a database that was opened with signing keys."""
+
+    code = "MA-NOT-SIGNED"
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(
+            message
+            or "this is not signed, and the database was opened with signing keys, so it may be "
+            "forged; it was not believed. If the database was not signed when it was written, sign "
+            "it with `memalchemy sign`, and open it until then with allow_unsigned=True (on the "
+            "command line --allow-unsigned). If it was signed already, find out who wrote this."
+        )
+
+
 class NotSerialisable(MemalchemyError, TypeError):
     """A value cannot be stored so that it loads back equal; nothing was written.
 

@@ -13,8 +13,6 @@ No error and no representation shows a key.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import hmac
 import os
@@ -22,7 +20,10 @@ import zlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from memalchemy.codec.keys import generate_key as generate_key
+from memalchemy.codec.keys import read_secret
 from memalchemy.codec.places import Place, encode_place
+from memalchemy.codec.signatures import UNSIGNED, SigningKeys
 from memalchemy.errors import (
     CapabilityMissing,
     Corrupt,
@@ -55,8 +56,6 @@ PREFIX_BYTES = len(_VERSION) + _ID
 OVERHEAD = _HEADER + _CHECKSUM + _TAG
 """Bytes that encryption adds to a payload."""
 
-_ADVICE = "a key is what `memalchemy generate-key` prints: 32 bytes as URL-safe base64"
-
 
 class StoredPayload(NamedTuple):
     """The columns of a payload, encrypted or not."""
@@ -78,7 +77,7 @@ class _Key:
             from cryptography.hazmat.primitives.kdf.hkdf import HKDF
         except ImportError as error:
             raise DriverMissing("cryptography", "encryption", what="package") from error
-        secret = _secret(given)
+        secret = read_secret(given)
         # Keys are derived for this use, so that the secret may be another program's as well.
         about = b"memalchemy gcm "
         derived = HKDF(SHA256(), 32, salt=None, info=about + b"key").derive(secret)
@@ -94,6 +93,7 @@ class Keyring:
         keys: a Fernet key, as text or bytes, or several; whitespace around a key is ignored.
         readable: data of `READABLE` that may be stored unencrypted beside encrypted payloads.
         allow_plaintext: read unencrypted payloads as well, while a database is being encrypted.
+        signing: the keys that rows are signed with, if they are.
 
     Raises:
         ValueError: a key is invalid, or *readable* names something else. No key is shown.
@@ -106,6 +106,7 @@ class Keyring:
         *,
         readable: Iterable[str] = (),
         allow_plaintext: bool = False,
+        signing: SigningKeys = UNSIGNED,
     ) -> None:
         if isinstance(readable, str) or (unknown := sorted({*readable} - {*READABLE})):
             wrong = readable if isinstance(readable, str) else unknown[0]
@@ -121,6 +122,7 @@ class Keyring:
         self._first = next(iter(self._keys.values()), None)
         self._readable = frozenset(readable)
         self.allow_plaintext = allow_plaintext
+        self.signing = signing
 
     def __repr__(self) -> str:
         return f"Keyring({len(self._keys)} keys)" if self._keys else "Keyring()"
@@ -279,24 +281,3 @@ def check_ciphertext(checksum: int, payload: bytes) -> None:
         raise Corrupt("an encrypted payload does not match its checksum")
     if payload[: len(_VERSION)] != _VERSION:
         raise Corrupt("a payload is encrypted in a way that this release does not know")
-
-
-def generate_key() -> str:
-    """Generate a key from the operating system's random numbers."""
-    return base64.urlsafe_b64encode(os.urandom(32)).decode("ascii")
-
-
-def _secret(given: object) -> bytes:
-    # Neither the error nor its cause may quote what was given.
-    if isinstance(given, str):
-        given = given.encode("utf-8", "surrogatepass")
-    if not isinstance(given, bytes):
-        raise ValueError(f"a key is text or bytes, not {type(given).__name__}; {_ADVICE}")
-    try:
-        # A key that was read from a file ends with a line break.
-        secret = base64.b64decode(given.strip(), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        secret = b""
-    if len(secret) != 32:
-        raise ValueError(f"this is not a key: it has {len(given.strip())} bytes; {_ADVICE}")
-    return secret

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from copy import copy
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from os import PathLike, fspath
@@ -21,6 +22,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from memalchemy.codec.encryption import Keyring
+from memalchemy.codec.signatures import SigningKeys
 from memalchemy.contracts import Durability, Health, MigrateMode
 from memalchemy.database.backend import Backend
 from memalchemy.database.clock import read_clock
@@ -31,9 +33,11 @@ from memalchemy.database.key_registry import KeyRegistry, refuse_payloads
 from memalchemy.database.program_runner import Decode
 from memalchemy.database.replica import Replica
 from memalchemy.database.sealing import seal_payloads
+from memalchemy.database.signed_logs import Overtaken
+from memalchemy.database.signing import sign_rows
 from memalchemy.database.tenant_wall import TenantWall
 from memalchemy.dialects import Dialect
-from memalchemy.errors import ReadOnly
+from memalchemy.errors import Conflict, ReadOnly
 from memalchemy.events import Event
 from memalchemy.keys import check_tenant
 from memalchemy.statements import Program
@@ -41,6 +45,9 @@ from memalchemy.tenants import tenant_of_scope
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+MAX_TRIES = 20
+"""The number of times that a signed write is tried while others begin its log."""
 
 
 class Database:
@@ -83,6 +90,11 @@ class Database:
         readable: what else is stored unencrypted beside them, because the database searches in it:
             ``"text"`` (words), ``"fields"`` (a word for each field, for filters), ``"vectors"``.
         allow_plaintext: with *keys*, read what is not encrypted, too, instead of refusing it.
+        signing_keys: a key of the same form, or several: rows are signed with the first and held to
+            the signature of any when they are read. See the page on signatures. A tenant that is
+            signed is not written without one of its keys: `KeyMissing`.
+        allow_unsigned: with *signing_keys*, read and change what is not signed, too, instead of
+            refusing it.
         engine_options: passed to SQLAlchemy's `create_async_engine`. An engine of the host's takes
             neither these nor the timeouts. For an ``oracle://`` URL also ``config_dir`` (the
             directory of tnsnames.ora), ``wallet_location``, ``wallet_password``,
@@ -123,6 +135,8 @@ class Database:
         keys: str | bytes | Iterable[str | bytes] | None = None,
         readable: Iterable[str] = (),
         allow_plaintext: bool = False,
+        signing_keys: str | bytes | Iterable[str | bytes] | None = None,
+        allow_unsigned: bool = False,
         **engine_options: Any,
     ) -> None:
         if migrate not in ("auto", "upgrade", "check", "off"):
@@ -130,7 +144,12 @@ class Database:
         if durability not in ("full", "normal"):
             raise ValueError(f"durability is 'full' or 'normal', not {durability!r}")
         self.tenant = check_tenant(tenant)
-        self._keyring = Keyring(keys, readable=readable, allow_plaintext=allow_plaintext)
+        self._keyring = Keyring(
+            keys,
+            readable=readable,
+            allow_plaintext=allow_plaintext,
+            signing=SigningKeys(signing_keys, allow_unsigned=allow_unsigned),
+        )
         self._key_registry = KeyRegistry(self._keyring)
         open_ = partial(
             Backend,
@@ -159,17 +178,25 @@ class Database:
 
     @property
     def keyring(self) -> Keyring:
-        """Keys that encrypt and decrypt payloads; without *keys* payloads stay as they are."""
+        """Keys that encrypt and decrypt payloads, with those that sign and check rows.
+
+        Without *keys* payloads stay as they are.
+        """
         return self._keyring
 
     @property
+    def signing(self) -> SigningKeys:
+        """Keys that sign and check rows; without *signing_keys* rows have no signature."""
+        return self._keyring.signing
+
+    @property
     def binds_places(self) -> bool:
-        """True if payloads are bound to their place, which is then allotted before they are sent.
+        """True if rows are bound to their place, which is then allotted before they are sent.
 
         A program that writes a payload binds its place with it: ``k_log_id`` and ``p_seq``, or
         ``k_namespace, k_key`` and ``p_version``. See `memalchemy.database.sealing`.
         """
-        return self._keyring.encrypts
+        return self._keyring.encrypts or self._keyring.signing.signs
 
     @property
     def schema(self) -> str | None:
@@ -437,14 +464,19 @@ class Database:
         if intent.writes:
             if intent.writes_payloads is True:
                 await self.check_payloads(connection)
-                if self.keyring.encrypts:
+                if self.binds_places:
                     assert batch is None, "rows that share a statement have no position yet"
+                if self.keyring.encrypts:
                     program = seal_payloads(program, self.keyring)
             else:
                 self.check_writable()
                 if not intent.writes_payloads:
                     # A row of a batch is a payload, so the program alone is run, and refused.
                     program, batch = refuse_payloads(program), None
+                    if self.signing.signs:
+                        await self.check_payloads(connection)
+            if self.signing.signs and not intent.brings_signatures:
+                return await self._run_signed(program, intent, connection, event, decode)
         elif self._replica is not None and connection is None and self._reads_replica(intent):
             return await self._replica.read(
                 lambda backend: backend.run(
@@ -460,6 +492,34 @@ class Database:
             connection=connection,
             decode=decode,
             batch=batch,
+        )
+
+    async def _run_signed(
+        self,
+        program: Callable[[], Program[Any]],
+        intent: Intent,
+        connection: HostConnection | None,
+        event: Event | None,
+        decode: Decode[Any, Any] | None,
+    ) -> Any:
+        """Run a program that writes so that its rows are signed, all in one transaction."""
+        if intent.kind == "statement":
+            intent = replace(intent, kind="transaction")
+        signed = sign_rows(program, self.dialect, self.signing)
+        sending = partial(
+            self._backend.run,
+            signed,
+            event,
+            intent=intent,
+            tenant=self.tenant,
+            connection=connection,
+            decode=decode,
+        )
+        for _ in range(MAX_TRIES if connection is None else 1):
+            with suppress(Overtaken):
+                return await sending()
+        raise Conflict(
+            "others began the log at the same moment; nothing was written. Try it again."
         )
 
     async def check_payloads(self, connection: HostConnection | None = None) -> None:

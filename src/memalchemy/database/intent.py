@@ -24,6 +24,8 @@ class Intent:
             so the keys have to be those of the tenant. With ``False`` a statement that would is an
             AssertionError. ``"stored"`` is for programs that copy or re-encrypt what is stored
             already and have checked the keys themselves.
+        brings_signatures: its rows come with the signatures that they had at the same place of
+            another database.
         replica_ok: the answer may be a moment old, so a replica may give it. No write may rest on
             it.
         repeatable: running it twice does no harm, so it is repeated even where it is not known
@@ -32,6 +34,7 @@ class Intent:
 
     kind: Kind
     writes_payloads: bool | Literal["stored"] = False
+    brings_signatures: bool = False
     replica_ok: bool = False
     repeatable: bool = False
 
@@ -50,4 +53,5 @@ WRITE_ROWS = Intent("transaction")
 """Without payloads: names, positions, removals."""
 WRITE_ROWS_STATEMENT = Intent("statement")
 WRITE_STORED = Intent("transaction", writes_payloads="stored")
+WRITE_COPIED = Intent("transaction", writes_payloads="stored", brings_signatures=True)
 MAINTENANCE = Intent("maintenance")

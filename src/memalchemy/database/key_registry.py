@@ -1,4 +1,4 @@
-"""The registry of encryption keys: an internal item for each key that a tenant is written with.
+"""The registry of keys: an internal item for each key that a tenant is encrypted or signed with.
 
 A process that was started without its keys would find nothing wrong in a thread of its own, and
 would write it unencrypted beside encrypted ones. So the first write with a key registers the key's
@@ -30,6 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.sql import visitors
 
 from memalchemy.codec.encryption import CODEC_SUFFIX, PREFIX_BYTES, Keyring, key_id
+from memalchemy.codec.signatures import signing_key_id
 from memalchemy.database.executors.host import HostConnection, run_on_host
 from memalchemy.database.intent import READ, WRITE_ROWS, Intent
 from memalchemy.dialects import Dialect
@@ -56,6 +57,9 @@ ITEMS: Table = StoreItemRow.__table__  # type: ignore[assignment]
 KEYS_NAMESPACE = "/~keys/"
 """The namespace of the registry, which no user can name; an item's key is the id of a key."""
 
+SIGNING_NAMESPACE = "/~signing/"
+"""The same for signing keys."""
+
 OWN_CONNECTION_TIMEOUT = 5.0
 """Seconds that a host's first write of a tenant waits until a key is registered on a connection of
 memalchemy's own."""
@@ -81,6 +85,10 @@ class KeyRegistry:
         self._locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
         self._locks = weakref.WeakKeyDictionary()
 
+    @property
+    def _registers(self) -> bool:
+        return self._keyring.encrypts or self._keyring.signing.signs
+
     def forget(self) -> None:
         """Read the registry again at the next write."""
         self._checked.clear()
@@ -104,7 +112,7 @@ class KeyRegistry:
 
     async def _check_and_register(self, backend: Backend, tenant: str) -> None:
         program = partial(_check, backend.dialect, self._keyring, tenant, registers=True)
-        intent = _REGISTER if self._keyring.encrypts else READ
+        intent = _REGISTER if self._registers else READ
         await backend.run(program, intent=intent, tenant=tenant)
         self._checked.add(tenant)
 
@@ -118,7 +126,7 @@ class KeyRegistry:
         # On the host's connection: row policies may hide the registry from memalchemy's own.
         checking = partial(_check, d, keyring, tenant, registers=False)
         is_new = await backend.run(checking, intent=READ, tenant=tenant, connection=connection)
-        if not is_new and (not keyring.encrypts or not d.single_writer):
+        if not is_new and (not self._registers or not d.single_writer):
             self._checked.add(tenant)
             return
         if is_new and not d.single_writer and await self._register_separately(backend, tenant):
@@ -149,34 +157,43 @@ _REGISTER = Intent("transaction", repeatable=True)
 
 
 def _check(dialect: Dialect, keyring: Keyring, tenant: str, *, registers: bool) -> Program[bool]:
-    """Compare *keyring* with the registry; return whether its first key was not registered.
+    """Compare *keyring* with the registry; return whether a first key was not registered.
 
     With *registers* it is registered then.
     """
     rows = yield read_registered_keys(dialect, scope="tenant"), {"k_tenant": tenant}
-    registered = {row.key for row in rows}
-    if registered and not registered & keyring.ids:
-        raise _missing(tenant, sorted(registered), len(keyring.ids))
-    first = keyring.first_id
-    if first is None and not registered:
-        yield from _check_sample(dialect, tenant)
-    if first is None or first in registered:
-        return False
-    if registers:
-        yield from register_key(dialect, tenant, first)
-    return True
+    signing = keyring.signing
+    is_new = False
+    for namespace, first, ids in (
+        (KEYS_NAMESPACE, keyring.first_id, keyring.ids),
+        (SIGNING_NAMESPACE, signing.first_id, signing.ids),
+    ):
+        registered = {row.key for row in rows if row.namespace == namespace}
+        if registered and not registered & ids:
+            raise _missing(tenant, namespace, sorted(registered), len(ids))
+        if first is None and not registered:
+            yield from _check_sample(dialect, tenant, namespace)
+        if first is not None and first not in registered:
+            is_new = True
+            if registers:
+                yield from register_key(dialect, tenant, first, namespace)
+    return is_new
 
 
 SAMPLED = 20
 """The number of logs, and of items, that are looked at where no key is registered."""
 
 
-def _check_sample(dialect: Dialect, tenant: str) -> Program[None]:
-    """Raise `KeyMissing` if newest rows of the tenant are encrypted though no key is registered.
+def _check_sample(dialect: Dialect, tenant: str, namespace: str) -> Program[None]:
+    """Raise `KeyMissing` if newest rows of the tenant have a key though none is registered.
 
-    Somebody may have removed the registration, so that plaintext would be written.
+    Somebody may have removed the registration, so that plaintext would be written, or rows without
+    a signature.
     """
     binds = {"k_tenant": tenant, "p_limit": SAMPLED}
+    if namespace == SIGNING_NAMESPACE:
+        yield from _check_no_signature(dialect, tenant, binds)
+        return
     for table in SAMPLES:
         rows = yield find_encrypted(dialect, table=table), binds
         if rows:
@@ -193,9 +210,35 @@ def _check_sample(dialect: Dialect, tenant: str) -> Program[None]:
             )
 
 
-def register_key(dialect: Dialect, tenant: str, key_id: str) -> Program[None]:
+def _check_no_signature(dialect: Dialect, tenant: str, binds: dict[str, Any]) -> Program[None]:
+    """Raise `KeyMissing` if newest rows of the tenant are signed."""
+    for table in ("threads", "store_items"):
+        rows = yield find_signed(dialect, table=table), binds
+        if rows:
+            key = signing_key_id(bytes(rows[0].signature))
+            raise KeyMissing(
+                key,
+                given=0,
+                message=(
+                    f"tenant {tenant!r} has data that is signed with the key {key}, although no "
+                    "signing key is registered for it: the registration was removed, and no key "
+                    "was given; nothing was written. Give Database(signing_keys=[…]) (on the "
+                    "command line MEMALCHEMY_SIGNING_KEYS, or --signing-keys-file), which "
+                    "registers the key again."
+                ),
+            )
+
+
+def register_key(
+    dialect: Dialect, tenant: str, key_id: str, namespace: str = KEYS_NAMESPACE
+) -> Program[None]:
     """Register a key of a tenant, unless it is registered already."""
-    binds = {"k_tenant": tenant, "k_key": key_id, "p_now": datetime.now(UTC)}
+    binds = {
+        "k_tenant": tenant,
+        "k_namespace": namespace,
+        "k_key": key_id,
+        "p_now": datetime.now(UTC),
+    }
     try:
         yield insert_key(dialect), binds
     except UniqueViolation:
@@ -203,8 +246,17 @@ def register_key(dialect: Dialect, tenant: str, key_id: str) -> Program[None]:
             raise
 
 
-def _missing(tenant: str, registered: Sequence[str], given: int) -> KeyMissing:
+def _missing(tenant: str, namespace: str, registered: Sequence[str], given: int) -> KeyMissing:
     named = ", ".join(registered[:NAMED]) + (", …" if len(registered) > NAMED else "")
+    if namespace == SIGNING_NAMESPACE:
+        have = f"none of the {given} that were given is" if given else "no signing key was given"
+        message = (
+            f"this database is signed: tenant {tenant!r} is written with the signing key {named}, "
+            f"and {have}{' one of them' if given else ''}; nothing was written. Give "
+            "Database(signing_keys=[…]) that key, after a new one that is to sign (on the command "
+            "line MEMALCHEMY_SIGNING_KEYS, or --signing-keys-file)."
+        )
+        return KeyMissing(registered[0], given=given, message=message)
     what = f"this database is encrypted: tenant {tenant!r} is written with the key {named}"
     if not given:
         advice = (
@@ -280,7 +332,7 @@ def before_payloads(
 
 
 def _registered(scope: str) -> Any:
-    here = ITEMS.c.namespace == KEYS_NAMESPACE
+    here = ITEMS.c.namespace.in_([KEYS_NAMESPACE, SIGNING_NAMESPACE])
     if scope == "all":
         return here
     return and_(ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type), here)
@@ -288,8 +340,24 @@ def _registered(scope: str) -> Any:
 
 @statement(scope=("tenant", "all"))
 def read_registered_keys(dialect: Dialect, scope: str) -> Executable:
-    """Read the registered keys of a tenant, or of all."""
-    return select(ITEMS.c.tenant, ITEMS.c.key).where(_registered(scope))
+    """Read the registered keys of a tenant, or of all; their namespace says what they are for."""
+    return select(ITEMS.c.tenant, ITEMS.c.namespace, ITEMS.c.key).where(_registered(scope))
+
+
+@statement(table=("threads", "store_items"))
+def find_signed(dialect: Dialect, table: str) -> Executable:
+    """Select a signature among those of the ``p_limit`` newest logs, or first items."""
+    of: Table = THREADS if table == "threads" else ITEMS
+    order = [THREADS.c.active_at.desc()] if of is THREADS else [ITEMS.c.namespace, ITEMS.c.key]
+    some = (
+        select(of.c.signature)
+        .where(of.c.tenant == bindparam("k_tenant", type_=of.c.tenant.type))
+        .order_by(*order)
+        .limit(bindparam("p_limit"))
+        .subquery("some")
+    )
+    is_signed = some.c.signature.is_not(None)
+    return select(some.c.signature).where(is_signed).limit(literal_column("1"))
 
 
 SAMPLES = ("deltas", "store_items")
@@ -337,7 +405,7 @@ def insert_key(dialect: Dialect) -> Executable:
     now = bindparam("p_now", type_=ITEMS.c.updated_at.type)
     values = {
         "tenant": bindparam("k_tenant", type_=ITEMS.c.tenant.type),
-        "namespace": KEYS_NAMESPACE,
+        "namespace": bindparam("k_namespace", type_=ITEMS.c.namespace.type),
         "key": bindparam("k_key", type_=ITEMS.c.key.type),
         "meta": {},
         "version": 1,
@@ -357,5 +425,6 @@ def insert_key(dialect: Dialect) -> Executable:
 @statement()
 def delete_key(dialect: Dialect) -> Executable:
     """Remove a key of a tenant from the registry."""
-    key = ITEMS.c.key == bindparam("k_key", type_=ITEMS.c.key.type)
-    return delete(ITEMS).where(_registered("tenant"), key)
+    names = ("tenant", "namespace", "key")
+    same = (ITEMS.c[name] == bindparam(f"k_{name}", type_=ITEMS.c[name].type) for name in names)
+    return delete(ITEMS).where(*same)

@@ -34,7 +34,7 @@ def seal_payloads(program: Callable[[], Program[T]], keyring: Keyring) -> Callab
 def _seal(binds: Any, keyring: Keyring) -> None:
     """Encrypt the payload, the value or the lists of them that a statement binds."""
     if "p_payload" in binds:
-        _seal_columns(binds, "payload", _place_of_row(binds), keyring)
+        _seal_columns(binds, "payload", place_of_row(binds), keyring)
     elif "p_value" in binds:
         _seal_columns(binds, "value", _place_of_item(binds), keyring)
     elif "e_payload" in binds:
@@ -45,7 +45,8 @@ def _seal(binds: Any, keyring: Keyring) -> None:
         assert "p_vector" in binds, f"a payload without a place: {sorted(binds)}"
 
 
-def _place_of_row(binds: Mapping[str, Any]) -> Place:
+def place_of_row(binds: Mapping[str, Any]) -> Place:
+    """Return the place of a row of a log, of whatever kind a statement binds."""
     place = binds["k_tenant"], binds["k_log_id"], binds["p_seq"]
     if "p_kind" in binds:
         return state_place(*place)

@@ -5,6 +5,7 @@ a database each, and `DIALECTS` (registry.py) finds them and those of installed 
 """
 
 from memalchemy.dialects.base import (
+    LOCKS,
     MAX_LISTED,
     TEXT_INDEXES,
     Dialect,
@@ -30,6 +31,7 @@ from memalchemy.dialects.urls import Target, display
 
 __all__ = [
     "DIALECTS",
+    "LOCKS",
     "MAX_LISTED",
     "TEXT_INDEXES",
     "Dialect",

@@ -54,6 +54,9 @@ TEXT_INDEXES = {
 }
 """The indexes that find rows by words, or by metadata, and the table of each."""
 
+LOCKS = "memalchemy_locks"
+"""The execution option of an UPDATE that changes nothing and is there for its lock."""
+
 MAX_LISTED = 500
 """The number of rows that one bound list has at most."""
 

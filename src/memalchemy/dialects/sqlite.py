@@ -47,6 +47,7 @@ from sqlalchemy.schema import CreateIndex
 from memalchemy.codec.field_terms import OTHERS, FieldTerms
 from memalchemy.column_types import LogKey, UtcDateTime
 from memalchemy.dialects.base import (
+    LOCKS,
     TEXT_INDEXES,
     Dialect,
     Failure,
@@ -111,7 +112,8 @@ class SQLiteStatements(Statements):
         # upgraded once somebody else has written; a write that changes nothing takes the lock. The
         # lock is the whole database's, so nobody else has locked a row.
         same = table.c.version
-        return update(table).where(where).values({same: same}).returning(*columns)
+        locking = update(table).where(where).values({same: same}).returning(*columns)
+        return locking.execution_options(**{LOCKS: True})
 
     def rows_from_arrays(self, prefix: str, columns: Mapping[str, Any]) -> FromClause:
         # JSON has no bytes: they are sent in one piece, and each row says where its own are.

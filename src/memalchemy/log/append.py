@@ -62,6 +62,7 @@ from memalchemy.log.tables import (
     constants,
     of_log,
     row_key,
+    signature_bind,
 )
 from memalchemy.statements import Program, statement
 
@@ -152,7 +153,8 @@ def _replacement_values(seq: Any) -> dict[str, Any]:
 @statement(of=tuple(_COLUMNS_BY_KIND))
 def insert_row(dialect: Dialect, of: str) -> Executable:
     """Insert a row of the log at the allotted position."""
-    return insert(DELTAS).values(_row_values(of) | column_binds(DELTAS, ["seq"]))
+    placed = column_binds(DELTAS, ["seq"]) | signature_bind(DELTAS)
+    return insert(DELTAS).values(_row_values(of) | placed)
 
 
 @statement()
@@ -163,8 +165,12 @@ def upsert_checkpoint(dialect: Dialect) -> Executable | None:
     seq = bindparam("p_seq", type_=CHECKPOINTS.c.seq.type)
     previous = bindparam("p_previous_id", type_=CHECKPOINTS.c.parent_id.type)
     values = _checkpoint_values(previous) | column_binds(CHECKPOINTS, ["ordinal"]) | {"seq": seq}
+    signed = signature_bind(CHECKPOINTS)
     return dialect.statements.upsert(
-        CHECKPOINTS, values, ("log_id", "checkpoint_id"), _replacement_values(seq)
+        CHECKPOINTS,
+        values | signed,
+        ("log_id", "checkpoint_id"),
+        _replacement_values(seq) | signed,
     )
 
 
@@ -175,7 +181,8 @@ def update_checkpoint(dialect: Dialect) -> Executable | None:
         return None
     same = CHECKPOINTS.c.checkpoint_id == bindparam("p_checkpoint_id")
     seq = bindparam("p_seq", type_=CHECKPOINTS.c.seq.type)
-    return update(CHECKPOINTS).where(of_log(CHECKPOINTS), same).values(_replacement_values(seq))
+    values = _replacement_values(seq) | signature_bind(CHECKPOINTS)
+    return update(CHECKPOINTS).where(of_log(CHECKPOINTS), same).values(values)
 
 
 @statement()
@@ -184,7 +191,7 @@ def insert_checkpoint(dialect: Dialect) -> Executable | None:
     if dialect.upserts:
         return None
     previous = bindparam("p_previous_id", type_=CHECKPOINTS.c.parent_id.type)
-    placed = column_binds(CHECKPOINTS, ["seq", "ordinal"])
+    placed = column_binds(CHECKPOINTS, ["seq", "ordinal"]) | signature_bind(CHECKPOINTS)
     return insert(CHECKPOINTS).values(_checkpoint_values(previous) | placed)
 
 
@@ -550,8 +557,9 @@ def insert_entries(dialect: Dialect) -> Executable | None:
     """Insert entries, sent as arrays, at positions that were allotted."""
     if not dialect.groups_saves:
         return None
-    rows = dialect.statements.rows_from_arrays("e", _entry_types((*_OWN_COLUMNS, "seq")))
-    values = _shared_values() | {name: rows.c[name] for name in (*_OWN_COLUMNS, "seq")}
+    own = (*_OWN_COLUMNS, "seq", "signature")
+    rows = dialect.statements.rows_from_arrays("e", _entry_types(own))
+    values = _shared_values() | {name: rows.c[name] for name in own}
     return insert(DELTAS).from_select(list(values), _select(values, rows))
 
 
@@ -694,7 +702,9 @@ def _insert_new_entries(
     if not rows:
         return
     if dialect.groups_saves:
-        yield insert_entries(dialect), dict(values) | _arrays(rows, (*_OWN_COLUMNS, "seq"))
+        unsigned = {"e_signature": [None] * len(rows)}
+        own = _arrays(rows, (*_OWN_COLUMNS, "seq"))
+        yield insert_entries(dialect), dict(values) | own | unsigned
         return
     whole = [dict(values) | row for row in rows]
     yield insert_row(dialect, of="entry"), whole[0] if len(whole) == 1 else whole

@@ -271,7 +271,7 @@ def lock_batch(dialect: Dialect, wait: bool) -> Executable:
     The caller checks whether they are still to be deleted from (`is_wanted`): a condition that
     PostgreSQL takes for rare makes it look through all threads for each of the list.
     """
-    columns = [THREADS.c[name] for name in _TIMES]
+    columns = [THREADS.c[name] for name in ("tenant", *_TIMES)]
     return dialect.statements.lock(
         THREADS, is_of_listed_log(dialect, THREADS), columns, skip_locked=not wait
     )

@@ -144,7 +144,8 @@ def _copy_selected(table: Table, changed: dict[str, Any], where: list[Any]) -> E
     """Insert the rows of *table* that *where* picks once more, with the columns *changed*."""
     columns = {c.name: changed.get(c.name, c) for c in table.columns}
     columns["log_id"] = bindparam("p_log_id", type_=table.c.log_id.type)
-    columns["signature"] = null()  # a signature is valid at one position only
+    if table is THREADS:
+        columns["signature"] = null()  # rows keep theirs, to which they are held once more
     selected = select(*(value.label(name) for name, value in columns.items())).where(
         and_(of_log(table), *where)
     )

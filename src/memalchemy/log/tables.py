@@ -131,6 +131,11 @@ def column_binds(table: Table, columns: Sequence[str]) -> dict[str, BindParamete
     return {name: bindparam(f"p_{name}", type_=table.c[name].type) for name in columns}
 
 
+def signature_bind(table: Table) -> dict[str, BindParameter[Any]]:
+    """Return the bind of a row's signature, which is NULL unless the row is signed."""
+    return {"signature": bindparam("p_signature", value=None, type_=table.c.signature.type)}
+
+
 def row_key(table: Table) -> dict[str, BindParameter[Any]]:
     """Return binds for the log and the tenant of a row to insert: those of `Log.binds`."""
     return {name: _bound(table, name) for name in ("log_id", "tenant")}

@@ -40,8 +40,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy.checkpoints.erase import erase_item
 from memalchemy.codec.encryption import is_encrypted
-from memalchemy.database import READ, WRITE_ROWS, WRITE_STORED, Database
-from memalchemy.database.key_registry import KEYS_NAMESPACE, read_registered_keys, register_key
+from memalchemy.database import READ, WRITE_COPIED, WRITE_ROWS, Database
+from memalchemy.database.key_registry import (
+    KEYS_NAMESPACE,
+    SIGNING_NAMESPACE,
+    read_registered_keys,
+    register_key,
+)
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt, NotEncrypted, UniqueViolation
 from memalchemy.events import operation
@@ -264,9 +269,13 @@ class DatabaseCopy:
             await run_query(db, read_registered_keys(db.dialect, scope=self._scope), self._binds)
             for db in (self.source, self.target)
         ]
-        self._plaintext_refused = {row.tenant for row in target} - {row.tenant for row in source}
+        encrypted = [
+            {row.tenant for row in rows if row.namespace == KEYS_NAMESPACE}
+            for rows in (source, target)
+        ]
+        self._plaintext_refused = encrypted[1] - encrypted[0]
         for row in source:
-            program = partial(register_key, self.target.dialect, row.tenant, row.key)
+            program = partial(register_key, self.target.dialect, row.tenant, row.key, row.namespace)
             await self.target.run(program, WRITE_ROWS)
 
     async def _copy_all(
@@ -505,7 +514,7 @@ class DatabaseCopy:
     ) -> int:
         """Execute a statement on the target; return the number of rows it changed."""
         program = partial(program_of, statement, binds=binds)
-        answer = await self.target.run(program, WRITE_STORED, connection=transaction)
+        answer = await self.target.run(program, WRITE_COPIED, connection=transaction)
         return answer.touched
 
     def _tell(self, **more: int) -> None:
@@ -600,7 +609,7 @@ def _in_scope(table: Table, scope: str) -> ColumnElement[bool]:
     # Each database counts changes of its vectors itself, and registers the keys that it is written
     # with.
     own: list[ColumnElement[str]] = [
-        literal_column(f"'{name}'") for name in (COUNTERS, KEYS_NAMESPACE)
+        literal_column(f"'{name}'") for name in (COUNTERS, KEYS_NAMESPACE, SIGNING_NAMESPACE)
     ]
     return and_(of_tenant, *(table.c.namespace != name for name in own))
 

@@ -47,7 +47,12 @@ from memalchemy.codec.payloads import VALUE_CODEC, WRITES_CODEC, decode_payload,
 from memalchemy.codec.places import Place, item_place, row_place
 from memalchemy.contracts import Progress
 from memalchemy.database import WRITE_ROWS, WRITE_STORED, Database, off_loop
-from memalchemy.database.key_registry import delete_key, read_registered_keys, register_key
+from memalchemy.database.key_registry import (
+    KEYS_NAMESPACE,
+    delete_key,
+    read_registered_keys,
+    register_key,
+)
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Conflict, Corrupt, KeyMissing
 from memalchemy.events import Event, operation
@@ -530,7 +535,7 @@ class KeyRotation:
         if first in used and self._scope == "tenant":
             await self._register({self.db.tenant})
         unused = [
-            {"k_tenant": row.tenant, "k_key": row.key}
+            {"k_tenant": row.tenant, "k_namespace": row.namespace, "k_key": row.key}
             for row in await self._registered_keys()
             if row.key not in used and row.key != first
         ]
@@ -544,7 +549,8 @@ class KeyRotation:
 
     async def _registered_keys(self) -> Sequence[Any]:
         statement = read_registered_keys(self.db.dialect, scope=self._scope)
-        return await run_query(self.db, statement, self._binds, event=self.event)
+        rows = await run_query(self.db, statement, self._binds, event=self.event)
+        return [row for row in rows if row.namespace == KEYS_NAMESPACE]
 
     # --- Report ------------------------------------------------------------------------------
 

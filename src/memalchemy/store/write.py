@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from memalchemy.codec.vectors import to_bytes
 from memalchemy.contracts import UNSET, StoreItem, Unset, check_position
-from memalchemy.dialects import Dialect
+from memalchemy.dialects import LOCKS, Dialect
 from memalchemy.errors import Conflict, UniqueViolation
 from memalchemy.keys import encode_id
 from memalchemy.log.text_indexes import purge_all
@@ -202,7 +202,8 @@ def lock_item(dialect: Dialect) -> Executable:
     here = and_(of_item(ITEMS), live_item())
     if dialect.single_statement_save:
         same = {"version": ITEMS.c.version}
-        return update(ITEMS).where(here).values(same).returning(ITEMS.c.version)
+        locking = update(ITEMS).where(here).values(same).returning(ITEMS.c.version)
+        return locking.execution_options(**{LOCKS: True})
     return dialect.statements.lock(ITEMS, here, [ITEMS.c.version])
 
 

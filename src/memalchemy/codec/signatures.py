@@ -1,0 +1,345 @@
+"""Sign rows: a keyed hash of what a row holds and of the place at which it stands.
+
+A signature tells whether whoever wrote a row had the key. It is a version byte, the id of its key
+and two hashes of 16 bytes: the first is of what a load reads, the second of what only a search
+reads, such as the words of a state, and of the first. So a load need not read the words.
+
+A row says nothing of its neighbours. That none is missing and none was added is told by the *head*
+of a log, whose signature also holds two sums: of its checkpoints, and of its entries and pending
+writes. A row adds to a sum what a second key makes of its signature, and is taken from it when it
+is deleted. The sums are masked, so that nobody can look for other rows with the same sum.
+
+The hashes are BLAKE2b with a key (RFC 7693). No error and no representation shows a key.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import orjson
+
+from memalchemy.codec.keys import read_secret
+from memalchemy.errors import Corrupt, KeyMissing, NotSigned
+
+_VERSION = b"\x01"
+_ID, _HASH, _NONCE = 4, 16, 8
+_PREFIX = len(_VERSION) + _ID
+_ROW_LENGTHS = {_PREFIX + _HASH, _PREFIX + 2 * _HASH}
+_HEAD_LENGTH = _PREFIX + _NONCE + 3 * _HASH
+_MODULUS = 1 << 8 * _HASH
+
+MAX_SIGNATURE_BYTES = _HEAD_LENGTH
+"""Bytes of the longest signature."""
+
+
+class Sums(NamedTuple):
+    """The sums of a log: over its checkpoints, and over its entries and pending writes."""
+
+    checkpoints: int
+    others: int
+
+    def plus(self, name: str, element: int) -> Sums:
+        """Return the sums with *element* added to one of them."""
+        return self._replace(**{name: (getattr(self, name) + element) % _MODULUS})
+
+
+NO_ROWS = Sums(0, 0)
+
+
+class _Key:
+    """One key, with the keys that are derived from it for each use."""
+
+    __slots__ = ("element", "id", "mask", "row")
+
+    def __init__(self, given: object) -> None:
+        secret = read_secret(given)
+
+        def derive(use: bytes, size: int = 32) -> bytes:
+            return blake2b(use, digest_size=size, key=secret, person=b"memalchemy sign").digest()
+
+        # The secret may be an encryption key as well: those are derived in another way.
+        self.id, self.row = derive(b"id", _ID), derive(b"row")
+        self.element, self.mask = derive(b"element"), derive(b"mask")
+
+
+class SigningKeys:
+    """The signing keys of a database: the first signs, each checks. Without keys nothing is done.
+
+    Args:
+        keys: what `generate_key` returns, as text or bytes, or several.
+        allow_unsigned: read and change rows without a signature as well, while a database is being
+            signed. A signature that is there is checked all the same.
+
+    Raises:
+        ValueError: a key is invalid. No key is shown.
+    """
+
+    def __init__(
+        self,
+        keys: str | bytes | Iterable[str | bytes] | None = None,
+        *,
+        allow_unsigned: bool = False,
+    ) -> None:
+        if isinstance(keys, (str, bytes)):
+            keys = [keys]
+        given = None if keys is None else list(keys)
+        if given == []:
+            raise ValueError("signing_keys= is empty: give at least one key, or leave it out")
+        self._keys = {key.id: key for key in map(_Key, given or ())}
+        self._first = next(iter(self._keys.values()), None)
+        self.allow_unsigned = allow_unsigned
+
+    def __repr__(self) -> str:
+        return f"SigningKeys({len(self._keys)} keys)" if self._keys else "SigningKeys()"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("signing keys are not pickled; give signing_keys= to another Database")
+
+    @property
+    def signs(self) -> bool:
+        """True if there is a key, so that rows are signed and checked."""
+        return self._first is not None
+
+    @property
+    def first_id(self) -> str | None:
+        """The id of the key that signs."""
+        return None if self._first is None else self._first.id.hex()
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of all keys; an id tells nothing of its key."""
+        return frozenset(id_.hex() for id_ in self._keys)
+
+    # --- Rows ------------------------------------------------------------------------------------
+
+    def sign(self, content: Sequence[Any], words: Sequence[Any] | None = None) -> bytes:
+        """Return the signature of a row.
+
+        Args:
+            content: the kind of the row, its place, and all that a load reads of it.
+            words: what only a search reads; ``None`` for a row that has no such columns.
+        """
+        key = self._first
+        assert key is not None
+        first = _hash(key.row, content)
+        signature = _VERSION + key.id + first
+        return signature if words is None else signature + _hash(key.row, (first, *words))
+
+    def check(self, signature: bytes | None, content: Sequence[Any]) -> None:
+        """Hold a row to the first hash of its signature.
+
+        Raises:
+            Corrupt: the row is not what was signed at its place.
+            NotSigned: it has no signature, and there are keys.
+            KeyMissing: it is signed with a key that is not here.
+        """
+        key = self._key_of(signature)
+        if key is None:
+            return
+        assert signature is not None
+        if len(signature) not in _ROW_LENGTHS:
+            raise Corrupt("a signature has not the length of one")
+        if _hash(key.row, content) != signature[_PREFIX : _PREFIX + _HASH]:
+            raise _not_what_was_signed()
+
+    def check_words(self, signature: bytes | None, words: Sequence[Any]) -> None:
+        """Hold what only a search reads of a row to the second hash of its signature.
+
+        Raises:
+            Corrupt, NotSigned, KeyMissing: see `check`.
+        """
+        key = self._key_of(signature)
+        if key is None:
+            return
+        assert signature is not None
+        if len(signature) != _PREFIX + 2 * _HASH:
+            raise Corrupt("a signature has not the length of one")
+        if _hash(key.row, (signature[_PREFIX : _PREFIX + _HASH], *words)) != signature[-_HASH:]:
+            raise _not_what_was_signed()
+
+    def is_by_first_key(self, signature: bytes | None) -> bool:
+        """Return whether a signature was made with the key that signs."""
+        return (
+            signature is not None
+            and self._first is not None
+            and signature[:_PREFIX] == _VERSION + self._first.id
+        )
+
+    def _key_of(self, signature: bytes | None) -> _Key | None:
+        """Return the key of a signature; ``None`` if there is nothing to hold a row to."""
+        if not self._keys:
+            return None
+        if signature is None:
+            if self.allow_unsigned:
+                return None
+            raise NotSigned
+        if signature[:1] != _VERSION:
+            raise Corrupt("a row is signed in a way that this release does not know")
+        key = self._keys.get(signature[1:_PREFIX])
+        if key is None:
+            raise _missing(signing_key_id(signature), len(self._keys))
+        return key
+
+    # --- Heads -----------------------------------------------------------------------------------
+
+    def element(self, signature: bytes) -> int:
+        """Return what a row with this *signature* adds to the sum of its log."""
+        key = self._key_of(signature)
+        assert key is not None
+        made = blake2b(signature[: _PREFIX + _HASH], digest_size=_HASH, key=key.element)
+        return int.from_bytes(made.digest())
+
+    def sum_of(self, signatures: Iterable[bytes | None]) -> int:
+        """Return the sum over rows. Rows without a signature add nothing.
+
+        Raises:
+            NotSigned: a row has none, and unsigned rows are not allowed.
+        """
+        total = 0
+        for signature in signatures:
+            if signature is not None:
+                total += self.element(signature)
+            elif not self.allow_unsigned:
+                raise NotSigned
+        return total % _MODULUS
+
+    def sign_head(self, content: Sequence[Any], sums: Sums) -> bytes:
+        """Return the signature of a head, with the sums of its log."""
+        key = self._first
+        assert key is not None
+        nonce = os.urandom(_NONCE)
+        masked = _mask(key, nonce, content[:2], sums)
+        begins = _VERSION + key.id + nonce + masked
+        return begins + _hash(key.row, (begins, *content))
+
+    def check_head(self, signature: bytes | None, content: Sequence[Any]) -> Sums | None:
+        """Hold a head to its signature; return the sums of its log, ``None`` if it is unsigned.
+
+        Raises:
+            Corrupt, NotSigned, KeyMissing: see `check`.
+        """
+        key = self._key_of(signature)
+        if key is None:
+            return None
+        assert signature is not None
+        if len(signature) != _HEAD_LENGTH:
+            raise Corrupt("the signature of a head has not the length of one")
+        begins = signature[:-_HASH]
+        if _hash(key.row, (begins, *content)) != signature[-_HASH:]:
+            raise _not_what_was_signed()
+        masked = begins[_PREFIX + _NONCE :]
+        sums = Sums(int.from_bytes(masked[:_HASH]), int.from_bytes(masked[_HASH:]))
+        opened = _mask(key, begins[_PREFIX : _PREFIX + _NONCE], content[:2], sums)
+        return Sums(int.from_bytes(opened[:_HASH]), int.from_bytes(opened[_HASH:]))
+
+
+UNSIGNED = SigningKeys()
+
+
+def signing_key_id(signature: bytes) -> str:
+    """Return the id of the key that a row was signed with; it tells nothing of the key."""
+    return signature[len(_VERSION) : _PREFIX].hex()
+
+
+def _mask(key: _Key, nonce: bytes, place: Sequence[Any], sums: Sums) -> bytes:
+    """Return sums masked, or masked sums open, as bytes."""
+    mask = blake2b(nonce + encode_fields(place), digest_size=2 * _HASH, key=key.mask).digest()
+    both = sums.checkpoints << 8 * _HASH | sums.others
+    return (int.from_bytes(mask) ^ both).to_bytes(2 * _HASH)
+
+
+def _hash(key: bytes, fields: Sequence[Any]) -> bytes:
+    return blake2b(encode_fields(fields), digest_size=_HASH, key=key).digest()
+
+
+def encode_fields(fields: Iterable[Any]) -> bytes:
+    """Return values of columns as bytes; different values give different bytes.
+
+    Equal values give equal bytes, in whatever form a database returns them: times in any zone, and
+    numbers of JSON that are whole.
+
+    Raises:
+        Corrupt: a column has a value of a type that no such column has.
+    """
+    pieces: list[bytes] = []
+    for value in fields:
+        if value is None:
+            pieces.append(b"n")
+            continue
+        encode = _ENCODERS.get(type(value)) or _encoder_of_subclass(value)
+        tag, raw = encode(value)
+        pieces.append(b"%c%d:" % (tag, len(raw)))
+        pieces.append(raw)
+    return b"".join(pieces)
+
+
+def _encode_text(value: str) -> tuple[bytes, bytes]:
+    return b"s", value.encode("utf-8", "surrogatepass")
+
+
+def _encode_time(value: datetime) -> tuple[bytes, bytes]:
+    return b"t", value.astimezone(UTC).isoformat().encode()
+
+
+def _encode_json(value: Any) -> tuple[bytes, bytes]:
+    return b"j", orjson.dumps(_with_whole_numbers(value), option=orjson.OPT_SORT_KEYS)
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    """Return JSON in which a float that is a whole number is that number as text.
+
+    A database may return it as an int; and integers may have more than 64 bits.
+    """
+    if isinstance(value, dict):
+        return {key: _with_whole_numbers(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_whole_numbers(one) for one in value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return {"": value} if isinstance(value, str) else value
+    if isinstance(value, float) and not value.is_integer():
+        return value
+    return str(int(value))
+
+
+_ENCODERS: dict[type, Any] = {
+    str: _encode_text,
+    int: lambda value: (b"i", b"%d" % value),
+    bytes: lambda value: (b"b", value),
+    datetime: _encode_time,
+    UUID: lambda value: (b"u", value.bytes),
+    dict: _encode_json,
+}
+
+
+def _encoder_of_subclass(value: Any) -> Any:
+    """Return the encoder of a driver's own type, such as asyncpg's UUID or a memoryview."""
+    if isinstance(value, memoryview | bytearray):
+        return lambda one: (b"b", bytes(one))
+    for kind, encode in _ENCODERS.items():
+        if isinstance(value, kind) and not isinstance(value, bool):
+            return encode
+    raise Corrupt(f"a column of a signed row has a value of type {type(value).__name__}")
+
+
+def _not_what_was_signed() -> Corrupt:
+    return Corrupt(
+        "a row is not what was signed with its key at its place: it was changed, or moved from "
+        "another place"
+    )
+
+
+def _missing(key_id: str, given: int) -> KeyMissing:
+    return KeyMissing(
+        key_id,
+        given=given,
+        message=(
+            f"this is signed with the key {key_id}, and it is none of the {given} that were given. "
+            "Give Database that key in signing_keys=[…], after the one that signs (on the command "
+            "line MEMALCHEMY_SIGNING_KEYS, or --signing-keys-file)."
+        ),
+    )

@@ -1,0 +1,88 @@
+"""What a signature covers of a row: its kind, its place, and its columns, in this order for ever.
+
+Left out are columns that memalchemy derives from others or believes nobody: sizes, ``active_at``,
+the ``epoch`` that caches go by, and the thread that a log was forked from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from memalchemy.codec.places import Place, row_place
+
+HEAD = (
+    *("log_id", "tenant", "thread_id", "namespace", "next_seq", "version", "last_ordinal"),
+    *("head_id", "previous_id", "meta", "created_at", "updated_at", "expires_at", "deleted_at"),
+)
+"""The columns of ``threads`` that are signed."""
+
+CHECKPOINT = (
+    *("checkpoint_id", "parent_id", "ordinal", "rests_on", "run_id"),
+    *("meta", "occurred_at", "created_at"),
+)
+"""The columns of ``checkpoints`` that are signed, beside its place."""
+
+DELTA = (
+    *("base_seq", "depth", "entry_key", "overwrites", "occurred_at", "stored_at"),
+    *("codec", "payload"),
+)
+"""The columns of ``deltas`` that are signed and that a load reads, beside its place."""
+
+DELTA_WORDS = ("radix", "search_text")
+"""The columns of ``deltas`` that are signed apart."""
+
+
+def head_content(row: Any) -> Sequence[Any]:
+    """Return what is signed of a row of ``threads``."""
+    return ["head", *[getattr(row, name) for name in HEAD]]
+
+
+def checkpoint_content(
+    tenant: str,
+    log_id: UUID,
+    seq: int,
+    *,
+    checkpoint_id: str,
+    parent_id: str | None,
+    ordinal: int,
+    rests_on: str | None,
+    run_id: str | None,
+    meta: dict[str, Any],
+    occurred_at: datetime,
+    created_at: datetime,
+) -> Sequence[Any]:
+    """Return what is signed of a row of ``checkpoints``."""
+    place = "checkpoint", log_id, tenant, seq
+    lineage = checkpoint_id, parent_id, ordinal, rests_on, run_id
+    return (*place, *lineage, meta, occurred_at, created_at)
+
+
+def delta_content(
+    place: Place,
+    *,
+    base_seq: int | None = None,
+    depth: int = 0,
+    entry_key: str | None = None,
+    overwrites: int | None = None,
+    occurred_at: datetime | None = None,
+    stored_at: datetime | None = None,
+    codec: str,
+    payload: bytes,
+) -> Sequence[Any]:
+    """Return what is signed of a row of ``deltas`` of any kind; its *place* names the kind."""
+    return (*place, base_seq, depth, entry_key, overwrites, occurred_at, stored_at, codec, payload)
+
+
+def delta_content_of(row: Any, log_id: UUID) -> Sequence[Any]:
+    """Return what is signed of a row of ``deltas`` that was read, as one of the log *log_id*."""
+    place = row_place(row.tenant, log_id, row.seq, row.kind, row.label)
+    return delta_content(place, **{name: getattr(row, name) for name in DELTA})
+
+
+def checkpoint_content_of(row: Any, log_id: UUID) -> Sequence[Any]:
+    """Return what is signed of a row of ``checkpoints``, as one of the log *log_id*."""
+    named = {name: getattr(row, name) for name in CHECKPOINT}
+    return checkpoint_content(row.tenant, log_id, row.seq, **named)

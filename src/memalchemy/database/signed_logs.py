@@ -1,0 +1,483 @@
+"""Sign the rows of logs: heads, checkpoints, states, entries and pending writes.
+
+The head of a log is locked and held to its signature before the first change of the log, and signed
+when the program ends. Rows that a program deletes are taken from the sums of the head by reading
+the signatures of all rows of the log before and after: whatever else was removed or added shows
+then, and nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from sqlalchemy import (
+    Executable,
+    Integer,
+    Table,
+    and_,
+    bindparam,
+    literal_column,
+    select,
+    union_all,
+    update,
+)
+
+from memalchemy.codec.places import entry_place
+from memalchemy.codec.signatures import NO_ROWS, SigningKeys, Sums
+from memalchemy.codec.signed_rows import (
+    CHECKPOINT,
+    DELTA,
+    DELTA_WORDS,
+    HEAD,
+    checkpoint_content,
+    checkpoint_content_of,
+    delta_content,
+    delta_content_of,
+    head_content,
+)
+from memalchemy.database.sealing import place_of_row
+from memalchemy.dialects import Dialect
+from memalchemy.errors import Corrupt, KeyMissing, MemalchemyError, about
+from memalchemy.keys import log_key
+from memalchemy.schema import CheckpointRow, DeltaRow, ThreadRow
+from memalchemy.statements import Answer, Program, statement
+
+if TYPE_CHECKING:
+    from memalchemy.database.signing import Work
+
+THREADS: Table = ThreadRow.__table__  # type: ignore[assignment]
+CHECKPOINTS: Table = CheckpointRow.__table__  # type: ignore[assignment]
+DELTAS: Table = DeltaRow.__table__  # type: ignore[assignment]
+_TABLES = {"checkpoints": CHECKPOINTS, "deltas": DELTAS}
+_SIGNED_COLUMNS = {
+    "checkpoints": ("log_id", "seq", "tenant", *CHECKPOINT, "signature"),
+    "deltas": ("log_id", "seq", "tenant", "kind", "label", *DELTA, *DELTA_WORDS, "signature"),
+}
+
+Key = tuple[str, int]
+"""A row of a log: ``checkpoints``, ``others`` or ``states``, and its position.
+
+States are in no sum: a checkpoint whose state is missing cannot be read.
+"""
+
+_COLUMNS = {
+    "state": ("base_seq", "depth", "codec", "payload"),
+    "entry": ("entry_key", "occurred_at", "stored_at", "codec", "payload"),
+    "write": ("entry_key", "overwrites", "stored_at", "codec", "payload"),
+}
+"""The columns of `DELTA` that a row of each kind has; the others are empty."""
+
+COPIED_TOGETHER = 20
+"""The number of rows that are held at once while a copy is signed."""
+
+
+class Overtaken(MemalchemyError):
+    """Another writer has begun the log meanwhile: the program is to be run again."""
+
+    code = "MA-CONFLICT"
+
+
+@dataclass(slots=True)
+class _Log:
+    """What one run knows of a log."""
+
+    tenant: str
+    head: Any | None
+    """The row of ``threads`` before the run; ``None`` if there was none."""
+    opened: Sums | None
+    """The sums of its rows before the run; ``None`` if it was not signed."""
+    sums: Sums | None
+    """The same as of now."""
+    known: dict[Key, bytes | None] | None = None
+    """The signatures of its rows, once they have been read."""
+    signed: dict[Key, bytes] = field(default_factory=dict)
+    """The rows that this run has signed."""
+
+    @property
+    def name(self) -> str:
+        return "a log" if self.head is None else f"thread {self.head.thread_id!r}"
+
+
+class LogSigner:
+    """Signer of the rows of logs, for one run of a program."""
+
+    tables = frozenset({"threads", "checkpoints", "deltas"})
+
+    def __init__(self, dialect: Dialect, keys: SigningKeys) -> None:
+        self._dialect = dialect
+        self._keys = keys
+        self._logs: dict[UUID, _Log] = {}
+        self._locked: dict[UUID, str] = {}
+        """The tenants of logs that the program has locked."""
+        self._changed: list[tuple[str, Mapping[str, Any]]] = []
+        """The rows that the statement in hand changes."""
+
+    # --- Around a statement ----------------------------------------------------------------------
+
+    def before(self, work: Work, binds: Mapping[str, Any]) -> Program[None]:
+        """Open the logs that a statement changes, and sign the rows that it binds."""
+        if work.does == "lock":
+            return
+        yield from self._open_all(work, binds)
+        if work.table == "threads" and work.does != "delete":
+            return
+        if work.does == "delete":
+            for log_id, log in self._logs.items():
+                yield from self._read_known(log_id, log)
+        elif work.table == "checkpoints" and "p_checkpoint_id" in work.binds:
+            yield from self._sign_checkpoint(work, binds)  # type: ignore[arg-type]
+        elif work.does == "insert":
+            self._sign_deltas(binds)  # type: ignore[arg-type]
+        elif work.does == "update":
+            yield from self._check_row(work.table, binds)
+
+    def after(self, work: Work, binds: Mapping[str, Any], answer: Answer) -> Program[None]:
+        """Note what was locked; sign the rows that the statement has changed or copied."""
+        if work.does == "lock" and work.table == "threads":
+            for row in answer:
+                key = log_key(row.tenant, row.thread_id, row.namespace)
+                self._locked[key] = row.tenant
+        elif work.does == "copy" and work.table in _TABLES:
+            yield from self._sign_copies(work.table, binds)
+        elif work.does == "update" and work.table in _TABLES and "p_signature" not in work.binds:
+            yield from self._sign_row(work.table, binds)
+
+    def finish(self) -> Program[None]:
+        """Sign the heads of the logs that have changed.
+
+        Raises:
+            Overtaken: another writer has begun one of the logs.
+            Corrupt: a log has rows that nobody signed.
+        """
+        for log_id, log in self._logs.items():
+            rows = yield read_signed_head(self._dialect, locks=False), {"k_log_id": log_id}
+            if not rows:
+                continue
+            head = rows[0]
+            if log.head is None and head.signature is not None:
+                raise Overtaken("another writer has begun the log")
+            if log.known is not None:
+                log.sums = yield from self._sum_up(log_id, log)
+            if log.head is not None and (log.opened, tuple(log.head)) == (log.sums, tuple(head)):
+                continue
+            if log.sums is not None:
+                signature = self._keys.sign_head(head_content(head), log.sums)
+                yield sign_head(self._dialect), {"k_log_id": log_id, "p_signature": signature}
+
+    # --- Logs ------------------------------------------------------------------------------------
+
+    def _open_all(self, work: Work, binds: Mapping[str, Any]) -> Program[None]:
+        """Open the log that a statement names; of one that names none, all that were locked."""
+        named = {binds[name] for name in ("k_log_id", "p_log_id") if name in binds}
+        tenant = binds.get("k_tenant")
+        if work.does == "copy":
+            tenant = self._tenant_of(binds["k_log_id"])
+        for log_id in sorted(named):
+            yield from self._open(log_id, tenant or self._tenant_of(log_id))
+        if not named:
+            for log_id in sorted(self._locked):
+                yield from self._open(log_id, self._locked[log_id])
+
+    def _tenant_of(self, log_id: UUID) -> str:
+        return self._logs[log_id].tenant if log_id in self._logs else self._locked[log_id]
+
+    def _open(self, log_id: UUID, tenant: str) -> Program[None]:
+        """Lock the head of a log, and hold it to its signature."""
+        if log_id in self._logs:
+            return
+        rows = yield read_signed_head(self._dialect, locks=True), {"k_log_id": log_id}
+        if not rows:
+            self._logs[log_id] = _Log(tenant, None, NO_ROWS, NO_ROWS)
+            return
+        head = rows[0]
+        with errors_about(f"thread {head.thread_id!r}"):
+            sums = self._keys.check_head(head.signature, head_content(head))
+        self._logs[log_id] = _Log(tenant, head, sums, sums)
+
+    def _read_known(self, log_id: UUID, log: _Log) -> Program[None]:
+        """Read the signatures of all rows of a log, and hold them to its sums.
+
+        Raises:
+            Corrupt: rows were removed, added, or replaced by older ones.
+        """
+        if log.known is not None:
+            return
+        known = yield from _read_signatures(self._dialect, log_id)
+        with errors_about(log.name):
+            if log.sums is not None and sum_up(self._keys, known) != log.sums:
+                raise rows_do_not_add_up()
+        log.known = known
+
+    def _sum_up(self, log_id: UUID, log: _Log) -> Program[Sums | None]:
+        """Return the sums of a log of which rows were deleted."""
+        assert log.known is not None
+        there = yield from _read_signatures(self._dialect, log_id)
+        expected = log.known | log.signed
+        with errors_about(log.name):
+            if any(expected.get(key, b"") != signature for key, signature in there.items()):
+                raise rows_do_not_add_up()
+            return None if log.sums is None else sum_up(self._keys, there)
+
+    def _note(self, log: _Log, key: Key, signature: bytes, was: bytes | None = None) -> None:
+        """Note that a row was signed, in place of one with the signature *was*."""
+        log.signed[key] = signature
+        if log.sums is None or key[0] == "states":
+            return
+        more = self._keys.element(signature) - (0 if was is None else self._keys.element(was))
+        log.sums = log.sums.plus(key[0], more)
+
+    # --- Rows that a statement binds -------------------------------------------------------------
+
+    def _sign_checkpoint(self, work: Work, binds: MutableMapping[str, Any]) -> Program[None]:
+        """Sign a checkpoint that is new, or moves to a new position."""
+        log_id, tenant, own = binds["k_log_id"], binds["k_tenant"], binds["p_checkpoint_id"]
+        named = {"k_log_id": log_id, "p_checkpoint_id": own}
+        found = yield read_signed_checkpoint(self._dialect), named
+        there = found[0] if found else None
+        if there is not None:
+            with errors_about(f"checkpoint {own!r}"):
+                self._keys.check(there.signature, checkpoint_content_of(there, log_id))
+        elif work.does == "update":
+            return
+        parent = binds["p_parent_id"]
+        if parent is None:
+            parent = binds["p_previous_id"] if there is None else there.parent_id
+        content = checkpoint_content(
+            tenant,
+            log_id,
+            binds["p_seq"],
+            checkpoint_id=own,
+            parent_id=None if parent == own else parent,
+            ordinal=binds["p_ordinal"] if there is None else there.ordinal,
+            **{name: binds[f"p_{name}"] for name in CHECKPOINT[3:]},
+        )
+        signature = binds["p_signature"] = self._keys.sign(content)
+        log = self._logs[log_id]
+        if there is not None:
+            log.signed.pop(("checkpoints", there.seq), None)
+        was = None if there is None else there.signature
+        self._note(log, ("checkpoints", binds["p_seq"]), signature, was)
+
+    def _sign_deltas(self, binds: MutableMapping[str, Any]) -> None:
+        """Sign the state, the pending writes, or the entries that a statement binds."""
+        log = self._logs[binds["k_log_id"]]
+        if "e_payload" in binds:
+            self._sign_entries(log, binds)
+            return
+        place = place_of_row(binds)
+        columns = {name: binds[f"p_{name}"] for name in _COLUMNS[str(place[0])]}
+        words = None if place[0] == "write" else binds["p_search_text"]
+        radix = binds["p_radix"] if place[0] == "state" else None
+        signature = self._keys.sign(delta_content(place, **columns), (radix, words))
+        binds["p_signature"] = signature
+        self._note(log, (_GROUPS[str(place[0])], binds["p_seq"]), signature)
+
+    def _sign_entries(self, log: _Log, binds: MutableMapping[str, Any]) -> None:
+        """Sign entries that are sent as arrays."""
+        names = ("seq", "entry_key", "occurred_at", "codec", "payload", "search_text")
+        signatures = binds["e_signature"] = []
+        for seq, entry_key, occurred_at, codec, payload, words in zip(
+            *(binds[f"e_{name}"] for name in names), strict=True
+        ):
+            content = delta_content(
+                entry_place(binds["k_tenant"], binds["k_log_id"], seq),
+                entry_key=entry_key,
+                occurred_at=occurred_at,
+                stored_at=binds["p_stored_at"],
+                codec=codec,
+                payload=payload,
+            )
+            signatures.append(self._keys.sign(content, (None, words)))
+            self._note(log, ("others", seq), signatures[-1])
+
+    # --- Rows that a statement changes in place, or copies ---------------------------------------
+
+    def _read_row(self, table: str, binds: Mapping[str, Any]) -> Program[Any | None]:
+        at = {"k_log_id": binds["k_log_id"], "p_seq": binds["p_seq"]}
+        rows = yield read_signed_row(self._dialect, table=table), at
+        return rows[0] if rows else None
+
+    def _check_row(self, table: str, binds: Mapping[str, Any]) -> Program[None]:
+        """Hold the row that a statement is about to change to its signature."""
+        row = yield from self._read_row(table, binds)
+        if row is not None:
+            with errors_about(f"position {row.seq}"):
+                self._check(table, row, row.log_id)
+
+    def _sign_row(self, table: str, binds: Mapping[str, Any]) -> Program[None]:
+        """Sign a row that a statement has changed."""
+        row, log = (yield from self._read_row(table, binds)), self._logs[binds["k_log_id"]]
+        if row is None or (row.signature is None and log.sums is None):
+            return  # it was not signed before, which was allowed
+        signature = self._signature_of(table, row)
+        if signature != row.signature:
+            yield sign_row(self._dialect, table=table), _signed_at(row, signature)
+            self._note(log, _key_of(table, row), signature, row.signature)
+
+    def _sign_copies(self, table: str, binds: Mapping[str, Any]) -> Program[None]:
+        """Sign the rows of a log that were copied with their signatures from another."""
+        source, target = binds["k_log_id"], binds["p_log_id"]
+        log, after = self._logs[target], -1
+        while True:
+            page = {"k_log_id": target, "p_after": after, "p_limit": COPIED_TOGETHER}
+            rows = yield read_signed_rows(self._dialect, table=table), page
+            new = [row for row in rows if _key_of(table, row) not in log.signed]
+            signing = []
+            for row in new:
+                with errors_about(f"position {row.seq}"):
+                    self._check(table, row, source)
+                signature = self._signature_of(table, row)
+                self._note(log, _key_of(table, row), signature)
+                signing.append(_signed_at(row, signature))
+            if signing:
+                yield sign_row(self._dialect, table=table), signing
+            if len(rows) < COPIED_TOGETHER:
+                return
+            after = rows[-1].seq
+
+    def _check(self, table: str, row: Any, log_id: UUID) -> None:
+        """Hold a row that was read to its signature as a row of the log *log_id*."""
+        if table == "checkpoints":
+            self._keys.check(row.signature, checkpoint_content_of(row, log_id))
+        else:
+            self._keys.check(row.signature, delta_content_of(row, log_id))
+            self._keys.check_words(row.signature, [row.radix, row.search_text])
+
+    def _signature_of(self, table: str, row: Any) -> bytes:
+        if table == "checkpoints":
+            return self._keys.sign(checkpoint_content_of(row, row.log_id))
+        return self._keys.sign(delta_content_of(row, row.log_id), [row.radix, row.search_text])
+
+
+_GROUPS = {"state": "states", "entry": "others", "write": "others"}
+
+
+def _key_of(table: str, row: Any) -> Key:
+    if table == "checkpoints":
+        return table, row.seq
+    return _GROUPS.get(row.kind, "states"), row.seq
+
+
+def _signed_at(row: Any, signature: bytes) -> dict[str, Any]:
+    return {"k_log_id": row.log_id, "p_seq": row.seq, "p_signature": signature}
+
+
+# --- The sums of a log ---------------------------------------------------------------------------
+
+
+def _read_signatures(dialect: Dialect, log_id: UUID) -> Program[dict[Key, bytes | None]]:
+    """Return the signatures of the checkpoints, entries and pending writes of a log."""
+    rows = yield list_signatures(dialect), {"k_log_id": log_id}
+    return {("others" if row.is_other else "checkpoints", row.seq): row.signature for row in rows}
+
+
+def sum_up(keys: SigningKeys, signatures: Mapping[Key, bytes | None]) -> Sums:
+    """Return the sums of rows of a log.
+
+    Raises:
+        NotSigned: a row has no signature, and unsigned rows are not allowed.
+    """
+    return Sums(
+        *(
+            keys.sum_of(one for (group, _), one in signatures.items() if group == name)
+            for name in Sums._fields
+        )
+    )
+
+
+def rows_do_not_add_up() -> Corrupt:
+    """Return the error for a log whose rows are not those that its head was signed with."""
+    return Corrupt(
+        "its rows are not those that it was signed with: some were removed, added, or replaced by "
+        "older ones. `memalchemy verify` says more."
+    )
+
+
+@contextmanager
+def errors_about(what: str) -> Iterator[None]:
+    """Say in errors of signatures what they are about."""
+    try:
+        yield
+    except (Corrupt, KeyMissing) as error:
+        raise about(error, what) from error
+
+
+# --- Statements ----------------------------------------------------------------------------------
+
+
+def _of_log(table: Table) -> Any:
+    return table.c.log_id == bindparam("k_log_id", type_=table.c.log_id.type)
+
+
+def _at_position(table: Table) -> Any:
+    return and_(_of_log(table), table.c.seq == bindparam("p_seq", type_=table.c.seq.type))
+
+
+def _all_signed(table: str) -> list[Any]:
+    return [_TABLES[table].c[name] for name in _SIGNED_COLUMNS[table]]
+
+
+@statement(locks=(True, False))
+def read_signed_head(dialect: Dialect, locks: bool) -> Executable:
+    """Select what is signed of a head, and its signature; with *locks* it is locked."""
+    columns = [*(THREADS.c[name] for name in HEAD), THREADS.c.signature]
+    if locks:
+        return dialect.statements.lock(THREADS, _of_log(THREADS), columns)
+    return select(*columns).where(_of_log(THREADS))
+
+
+@statement()
+def read_signed_checkpoint(dialect: Dialect) -> Executable:
+    """Select what is signed of the checkpoint ``p_checkpoint_id``, and its signature."""
+    name = CHECKPOINTS.c.checkpoint_id
+    same = name == bindparam("p_checkpoint_id", type_=name.type)
+    return select(*_all_signed("checkpoints")).where(_of_log(CHECKPOINTS), same)
+
+
+@statement(table=tuple(_TABLES))
+def read_signed_row(dialect: Dialect, table: str) -> Executable:
+    """Select what is signed of the row at a position, and its signature."""
+    return select(*_all_signed(table)).where(_at_position(_TABLES[table]))
+
+
+@statement(table=tuple(_TABLES))
+def read_signed_rows(dialect: Dialect, table: str) -> Executable:
+    """Select what is signed of the next rows behind ``p_after``, and their signatures."""
+    seq = _TABLES[table].c.seq
+    behind = seq > bindparam("p_after", type_=seq.type)
+    page = select(*_all_signed(table)).where(_of_log(_TABLES[table]), behind).order_by(seq)
+    return page.limit(bindparam("p_limit"))
+
+
+@statement()
+def list_signatures(dialect: Dialect) -> Executable:
+    """Select the positions and signatures of the checkpoints, entries and writes of a log."""
+    others = DELTAS.c.kind.in_([literal_column("'entry'"), literal_column("'write'")])
+    named, rest = (
+        select(
+            table.c.seq, table.c.signature, literal_column(flag, Integer).label("is_other")
+        ).where(_of_log(table))
+        for table, flag in ((CHECKPOINTS, "0"), (DELTAS, "1"))
+    )
+    return union_all(named, rest.where(others))
+
+
+def _signature() -> Any:
+    return bindparam("p_signature", type_=THREADS.c.signature.type)
+
+
+@statement(table=tuple(_TABLES))
+def sign_row(dialect: Dialect, table: str) -> Executable:
+    """Set the signature of the row at a position."""
+    changing = update(_TABLES[table]).where(_at_position(_TABLES[table]))
+    return changing.values(signature=_signature())
+
+
+@statement()
+def sign_head(dialect: Dialect) -> Executable:
+    """Set the signature of a head."""
+    return update(THREADS).where(_of_log(THREADS)).values(signature=_signature())

@@ -1,0 +1,133 @@
+"""Sign what a program writes, and hold what it builds on to its signatures.
+
+`Database.run` is the one door through which programs run, so it is the one place where rows are
+signed: no road can forget it. A *signer* for the logs and one for the items are told of each
+statement that writes to their tables, before and after it is sent, and of the program's end, and
+may send statements of their own then.
+
+Rows are signed where a statement binds all of them. What a statement changes in place is read and
+held to its signature before, and signed anew after it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar
+
+from sqlalchemy import BindParameter, Delete, Executable, Insert, Select, Update
+from sqlalchemy.sql import visitors
+
+from memalchemy.codec.signatures import SigningKeys
+from memalchemy.database.signed_items import ItemSigner
+from memalchemy.database.signed_logs import LogSigner
+from memalchemy.dialects import LOCKS, Dialect
+from memalchemy.errors import MemalchemyError
+from memalchemy.statements import Answer, Parameters, Program
+
+T = TypeVar("T")
+Binds = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a statement does: to which table, and how."""
+
+    does: Literal["lock", "insert", "copy", "update", "delete"]
+    """``copy`` inserts what it selects from the same table."""
+    table: str
+    binds: frozenset[str]
+    """The names of its binds."""
+
+
+class Signer(Protocol):
+    """Signer of some tables, for one run of a program."""
+
+    tables: frozenset[str]
+
+    def before(self, work: Work, binds: Binds) -> Program[None]:
+        """Look at what the statement will change; put signatures into what it binds."""
+
+    def after(self, work: Work, binds: Binds, answer: Answer) -> Program[None]:
+        """Sign what the statement has changed."""
+
+    def finish(self) -> Program[None]:
+        """Sign what only the whole program tells."""
+
+
+def sign_rows(
+    program: Callable[[], Program[T]], dialect: Dialect, keys: SigningKeys
+) -> Callable[[], Program[T]]:
+    """Return *program* so that each row it writes is signed, and each row it changes was right.
+
+    It then needs a transaction, even if it is a single statement.
+    """
+
+    def signed() -> Program[T]:
+        signers: list[Signer] = [LogSigner(dialect, keys), ItemSigner(dialect, keys)]
+        running = program()
+        try:
+            asked = next(running)
+            while True:
+                try:
+                    answer = yield from _send(signers, *asked)
+                except MemalchemyError as error:
+                    asked = running.throw(error)
+                else:
+                    asked = running.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+        finally:
+            running.close()
+        for signer in signers:
+            yield from signer.finish()
+        return result
+
+    return signed
+
+
+def _send(signers: Sequence[Signer], statement: Executable, given: Parameters) -> Program[Answer]:
+    work = work_of(statement)
+    concerned = [] if work is None else [one for one in signers if work.table in one.tables]
+    each: list[Binds] = [given] if isinstance(given, Mapping) else list(given or ({},))
+    for signer in concerned:
+        for binds in each:
+            yield from signer.before(work, binds)  # type: ignore[arg-type]
+    answer = yield statement, given
+    for signer in concerned:
+        for binds in each:
+            yield from signer.after(work, binds, answer)  # type: ignore[arg-type]
+    return answer
+
+
+_works: weakref.WeakKeyDictionary[Executable, Work | None] = weakref.WeakKeyDictionary()
+
+
+def work_of(statement: Executable) -> Work | None:
+    """Return what a statement does to the rows that are signed; ``None`` for one that reads."""
+    if statement not in _works:
+        _works[statement] = _look_at(statement)
+    return _works[statement]
+
+
+def _look_at(statement: Any) -> Work | None:
+    parts: list[Any] = list(visitors.iterate(statement))
+    binds = frozenset(str(part.key) for part in parts if isinstance(part, BindParameter))
+    if isinstance(statement, Select):
+        writes = any(isinstance(part, Insert | Update | Delete) for part in parts)
+        assert not writes, "a statement that writes to several tables cannot be signed"
+        if statement._for_update_arg is None:
+            return None
+        locked: Any = statement.get_final_froms()[0]
+        return Work("lock", locked.name, binds)
+    if not isinstance(statement, Insert | Update | Delete):
+        return None
+    table: Any = statement.table
+    if statement.get_execution_options().get(LOCKS):
+        return Work("lock", table.name, binds)
+    if isinstance(statement, Insert):
+        source: Any = statement.select
+        same = source is not None and any(part is table for part in visitors.iterate(source))
+        return Work("copy" if same else "insert", table.name, binds)
+    return Work("update" if isinstance(statement, Update) else "delete", table.name, binds)

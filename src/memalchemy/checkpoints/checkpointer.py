@@ -347,7 +347,7 @@ class Checkpointer(Generic[State]):
         now = datetime.now(UTC)
         with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
             found = await self.db.run(
-                partial(load.load_chain, self.db.dialect, log, checkpoint_id, now),
+                partial(load.load_chain, self.db.dialect, log, checkpoint_id, now, self.db.signing),
                 READ,
                 decode=self._decoder(log),
                 connection=connection,
@@ -900,7 +900,7 @@ class Checkpointer(Generic[State]):
         known = self._cache.get(log) if connection is None else None
         with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
             made = await self.db.run(
-                partial(load.load_snapshot, d, log, checkpoint_id, newest_by, now),
+                partial(load.load_snapshot, d, log, checkpoint_id, newest_by, now, self.db.signing),
                 READ,
                 decode=load.snapshot_decoder(log, self.db.keyring, known),
                 connection=connection,
@@ -937,7 +937,10 @@ class Checkpointer(Generic[State]):
             writes: list[Any] = []
             for listed in d.statements.list_batches("p_keys", [(encode_id(one),) for one in some]):
                 rows += await run_query(
-                    self.db, load.read_states(d), log.binds() | listed, connection
+                    self.db,
+                    load.read_states(d, signed=self.db.signing.signs),
+                    log.binds() | listed,
+                    connection,
                 )
             statement = pending_writes.read_writes_of_checkpoints(d)
             for listed in pending_writes.bind_write_keys(d, some):
@@ -1403,7 +1406,14 @@ class Checkpointer(Generic[State]):
         self, log: Log, checkpoint_id: str | None, connection: HostConnection | None
     ) -> tuple[Tip, dict[str, Any]] | None:
         return await self.db.run(
-            partial(load.load_chain, self.db.dialect, log, checkpoint_id, datetime.now(UTC)),
+            partial(
+                load.load_chain,
+                self.db.dialect,
+                log,
+                checkpoint_id,
+                datetime.now(UTC),
+                self.db.signing,
+            ),
             READ,
             decode=self._decoder(log),
             connection=connection,

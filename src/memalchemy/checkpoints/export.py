@@ -75,7 +75,7 @@ async def _checkpoints(
     d = db.dialect
     for name in await run_query(db, rewrite.list_in_order(d), log.binds(), connection):
         tip = await db.run(
-            partial(load_chain, d, log, name.checkpoint_id, _BEFORE_ANY_EXPIRY),
+            partial(load_chain, d, log, name.checkpoint_id, _BEFORE_ANY_EXPIRY, db.signing),
             READ,
             connection=connection,
         )

@@ -283,7 +283,10 @@ def find_in_logs(
 
 # --- Entries --------------------------------------------------------------------------------------
 
-_ENTRY = ("entry_key", "occurred_at", "stored_at", "codec", "checksum", "search_text", "payload")
+_ENTRY = (
+    *("entry_key", "occurred_at", "stored_at", "codec", "checksum", "search_text", "payload"),
+    "signature",
+)
 
 
 @statement(scope=LOG_SCOPES, weighed=(False, True), one=(False, True))

@@ -18,6 +18,7 @@ from memalchemy.codec.signed_rows import (
     HEAD,
     checkpoint_content,
     delta_content,
+    delta_words,
     head_content,
 )
 from memalchemy.database.signed_logs import (
@@ -31,9 +32,6 @@ from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt
 from memalchemy.log.tables import CHECKPOINTS, THREADS, Log, of_log
 from memalchemy.statements import Program
-
-PROOF = ("ordinal", "rests_on", "run_id", "signature")
-"""The columns of ``checkpoints`` that prove a row, beside those of a `CheckpointInfo`."""
 
 _NAMED = (*CHECKPOINT, "signature")
 _OF_HEAD = (*HEAD, "signature")
@@ -166,6 +164,52 @@ def check_info(log: Log, row: Any, keys: SigningKeys) -> None:
     if keys.signs:
         named = {name: getattr(row, name) for name in CHECKPOINT}
         keys.check(row.signature, checkpoint_content(log.tenant, log.key, row.seq, **named))
+
+
+def check_hit_words(place: Place, signature: bytes | None, row: Any, keys: SigningKeys) -> None:
+    """Hold the words by which a search has found a row of ``deltas`` to its signature."""
+    if keys.signs:
+        radix = None if place[0] == "entry" else row.radix
+        keys.check_words(signature, delta_words(place, radix, row.search_text))
+
+
+def check_newest_checkpoint(
+    dialect: Dialect, log: Log, newest: str | None, keys: SigningKeys
+) -> Program[None]:
+    """Check that *newest*, the newest checkpoint of a log as it was read, is the newest.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `check_sums`.
+    """
+    if not keys.signs:
+        return
+    heads = yield read_signed_head(dialect, locks=False), {"k_log_id": log.key}
+    if heads:
+        with errors_about(f"thread {log.thread_id!r}"):
+            keys.check_head(heads[0].signature, head_content(heads[0]))
+        if heads[0].head_id == newest:
+            return
+    yield from check_sums(dialect, log, keys)
+
+
+def check_all_checkpoints(
+    dialect: Dialect, log: Log, signatures: Sequence[bytes | None], keys: SigningKeys
+) -> Program[None]:
+    """Hold all checkpoints of a log, of which the signatures were read, to the sum of its head.
+
+    Raises:
+        Corrupt, NotSigned, KeyMissing: see `check_sums`.
+    """
+    if not keys.signs:
+        return
+    heads = yield read_signed_head(dialect, locks=False), {"k_log_id": log.key}
+    if heads:
+        with errors_about(f"thread {log.thread_id!r}"):
+            sums = keys.check_head(heads[0].signature, head_content(heads[0]))
+            read = keys.sum_of(signatures)
+        if sums is None or sums.checkpoints == read:
+            return
+    yield from check_sums(dialect, log, keys)
 
 
 def check_all_entries(

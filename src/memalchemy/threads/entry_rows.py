@@ -23,7 +23,7 @@ from memalchemy.database.signed_logs import errors_about
 from memalchemy.errors import Corrupt, MemalchemyError, about
 from memalchemy.keys import check_entry_key, check_list
 from memalchemy.log import Log
-from memalchemy.log.signed_reads import check_entry
+from memalchemy.log.signed_reads import check_entry, check_hit_words
 
 Row = dict[str, Any]
 
@@ -94,6 +94,9 @@ def to_entries(log: Log, keyring: Keyring, rows: Sequence[Any]) -> list[Entry]:
 def to_hit(log: Log, row: Any, score: float, terms: list[list[str]], keyring: Keyring) -> EntryHit:
     """Return a row that a search found as a hit."""
     check_entries(log, keyring, [row])
+    with errors_about(f"the words of entry {row.seq} of thread {log.thread_id!r}"):
+        place = entry_place(log.tenant, log.key, row.seq)
+        check_hit_words(place, row.signature, row, keyring.signing)
     return EntryHit(
         row.seq,
         _value(log, keyring, row.seq, row.codec, row.checksum, row.payload),

@@ -71,7 +71,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=log, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -91,7 +92,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=log, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -105,7 +107,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=log, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -124,7 +127,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=log, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -137,7 +141,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=thread, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -160,7 +165,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=thread, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -177,7 +183,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=thread, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -199,7 +206,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=thread, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -215,7 +223,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=namespace, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -236,7 +245,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=namespace, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -251,7 +261,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=namespace, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -271,7 +282,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=namespace, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -285,7 +297,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -307,7 +320,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -323,7 +337,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=tenant, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -344,7 +359,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=tenant, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -375,7 +391,8 @@ WITH newest AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
       :match_pair RETURNING JSON)) THEN 1
 ELSE 0 END AS is_equal
@@ -404,7 +421,8 @@ WITH newest AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
       :match_pair RETURNING JSON)) THEN 1
 ELSE 0 END AS is_equal
@@ -433,7 +451,8 @@ WITH newest AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
       :match_pair RETURNING JSON)) THEN 1
 ELSE 0 END AS is_equal
@@ -462,7 +481,8 @@ WITH newest AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
       :match_pair RETURNING JSON)) THEN 1
 ELSE 0 END AS is_equal
@@ -494,7 +514,8 @@ WITH newest AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
   AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
       json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
@@ -526,7 +547,8 @@ WITH newest AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
         :match_key RETURNING JSON), :match_pair RETURNING JSON)) THEN 1
 ELSE 0 END AS is_equal
@@ -539,7 +561,8 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -553,7 +576,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_checkpoints(before=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -584,7 +608,8 @@ ORDER BY threads.thread_id, threads.namespace
 -- checkpoints.listing.list_newest()
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN (
   SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
@@ -683,7 +708,8 @@ AND json_equal(threads.meta, json_mergepatch(json_mergepatch(threads.meta,
 -- checkpoints.listing.list_until()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -738,7 +764,8 @@ AND (EXISTS (
 -- checkpoints.listing.read_checkpoint()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -747,7 +774,7 @@ AND (threads.expires_at IS NULL
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 
--- checkpoints.load.read_chain(which=newest)
+-- checkpoints.load.read_chain(which=newest, signed=False)
 WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum, payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
@@ -777,7 +804,53 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.load.read_chain(which=named)
+-- checkpoints.load.read_chain(which=newest, signed=True)
+WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum, payload,
+    signature) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = :k_log_id
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints wanted
+    WHERE wanted.log_id = :k_log_id)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = :k_log_id)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload, chain.signature, 1 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints name ON name.log_id = :k_log_id
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads head ON head.log_id = name.log_id
+ORDER BY chain.seq
+
+-- checkpoints.load.read_chain(which=named, signed=False)
 WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum, payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
@@ -808,7 +881,54 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.load.read_snapshot(which=newest)
+-- checkpoints.load.read_chain(which=named, signed=True)
+WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum, payload,
+    signature) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = :k_log_id
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints wanted
+    WHERE wanted.log_id = :k_log_id
+    AND wanted.checkpoint_id = :p_checkpoint_id)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = :k_log_id)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload, chain.signature, 0 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints name ON name.log_id = :k_log_id
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads head ON head.log_id = name.log_id
+ORDER BY chain.seq
+
+-- checkpoints.load.read_snapshot(which=newest, signed=False)
 WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT (
@@ -874,7 +994,105 @@ AND deltas.label = (
     FROM checkpoints wanted
     WHERE wanted.log_id = :k_log_id))
 
--- checkpoints.load.read_snapshot(which=named)
+-- checkpoints.load.read_snapshot(which=newest, signed=True)
+WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = :k_log_id
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints wanted
+    WHERE wanted.log_id = :k_log_id)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = :k_log_id)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR2(128 CHAR)) AS entry_key,
+  CAST(NULL AS TIMESTAMP) AS stored_at, 1 AS is_newest, name.checkpoint_id AS name_checkpoint_id,
+  name.parent_id AS name_parent_id, name.ordinal AS name_ordinal, name.rests_on AS name_rests_on,
+  name.run_id AS name_run_id, name.meta AS name_meta, name.occurred_at AS name_occurred_at,
+  name.created_at AS name_created_at, name.signature AS name_signature, head.log_id AS head_log_id,
+  head.tenant AS head_tenant, head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints name ON name.log_id = :k_log_id
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id, CAST(NULL AS NUMBER(19)) AS name_ordinal,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+  CAST(NULL AS TIMESTAMP) AS name_occurred_at, CAST(NULL AS TIMESTAMP) AS name_created_at,
+  CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS RAW(16)) AS head_log_id,
+  CAST(NULL AS VARCHAR2(64 CHAR)) AS head_tenant,
+  CAST(NULL AS VARCHAR2(510 CHAR)) AS head_thread_id,
+  CAST(NULL AS VARCHAR2(512 CHAR)) AS head_namespace, CAST(NULL AS NUMBER(19)) AS head_next_seq,
+  CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
+  CAST(NULL AS TIMESTAMP) AS head_created_at, CAST(NULL AS TIMESTAMP) AS head_updated_at,
+  CAST(NULL AS TIMESTAMP) AS head_expires_at, CAST(NULL AS TIMESTAMP) AS head_deleted_at,
+  CAST(NULL AS BLOB) AS head_signature
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints name
+    WHERE name.log_id = :k_log_id
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints wanted
+      WHERE wanted.log_id = :k_log_id)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints name
+    WHERE name.log_id = :k_log_id
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints wanted
+      WHERE wanted.log_id = :k_log_id)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints name
+  WHERE name.log_id = :k_log_id
+  AND name.seq = (
+    SELECT max(wanted.seq) AS max_2
+    FROM checkpoints wanted
+    WHERE wanted.log_id = :k_log_id))
+
+-- checkpoints.load.read_snapshot(which=named, signed=False)
 WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT (
@@ -920,7 +1138,85 @@ AND deltas.entry_key >= :p_low
 AND deltas.entry_key < :p_high
 AND deltas.label = :p_checkpoint_id
 
--- checkpoints.load.read_snapshot(which=highest)
+-- checkpoints.load.read_snapshot(which=named, signed=True)
+WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = :k_log_id
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints wanted
+    WHERE wanted.log_id = :k_log_id
+    AND wanted.checkpoint_id = :p_checkpoint_id)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = :k_log_id)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR2(128 CHAR)) AS entry_key,
+  CAST(NULL AS TIMESTAMP) AS stored_at, 0 AS is_newest, name.checkpoint_id AS name_checkpoint_id,
+  name.parent_id AS name_parent_id, name.ordinal AS name_ordinal, name.rests_on AS name_rests_on,
+  name.run_id AS name_run_id, name.meta AS name_meta, name.occurred_at AS name_occurred_at,
+  name.created_at AS name_created_at, name.signature AS name_signature, head.log_id AS head_log_id,
+  head.tenant AS head_tenant, head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints name ON name.log_id = :k_log_id
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id, CAST(NULL AS NUMBER(19)) AS name_ordinal,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+  CAST(NULL AS TIMESTAMP) AS name_occurred_at, CAST(NULL AS TIMESTAMP) AS name_created_at,
+  CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS RAW(16)) AS head_log_id,
+  CAST(NULL AS VARCHAR2(64 CHAR)) AS head_tenant,
+  CAST(NULL AS VARCHAR2(510 CHAR)) AS head_thread_id,
+  CAST(NULL AS VARCHAR2(512 CHAR)) AS head_namespace, CAST(NULL AS NUMBER(19)) AS head_next_seq,
+  CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
+  CAST(NULL AS TIMESTAMP) AS head_created_at, CAST(NULL AS TIMESTAMP) AS head_updated_at,
+  CAST(NULL AS TIMESTAMP) AS head_expires_at, CAST(NULL AS TIMESTAMP) AS head_deleted_at,
+  CAST(NULL AS BLOB) AS head_signature
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= :p_low
+AND deltas.entry_key < :p_high
+AND deltas.label = :p_checkpoint_id
+
+-- checkpoints.load.read_snapshot(which=highest, signed=False)
 WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT (
@@ -994,7 +1290,113 @@ AND deltas.label = (
     ORDER BY wanted.checkpoint_id DESC
     FETCH FIRST 1 ROWS ONLY))
 
--- checkpoints.load.read_states()
+-- checkpoints.load.read_snapshot(which=highest, signed=True)
+WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = :k_log_id
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints wanted
+    WHERE wanted.log_id = :k_log_id
+    ORDER BY wanted.checkpoint_id DESC
+    FETCH FIRST 1 ROWS ONLY)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = :k_log_id)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR2(128 CHAR)) AS entry_key,
+  CAST(NULL AS TIMESTAMP) AS stored_at, 0 AS is_newest, name.checkpoint_id AS name_checkpoint_id,
+  name.parent_id AS name_parent_id, name.ordinal AS name_ordinal, name.rests_on AS name_rests_on,
+  name.run_id AS name_run_id, name.meta AS name_meta, name.occurred_at AS name_occurred_at,
+  name.created_at AS name_created_at, name.signature AS name_signature, head.log_id AS head_log_id,
+  head.tenant AS head_tenant, head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints name ON name.log_id = :k_log_id
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id, CAST(NULL AS NUMBER(19)) AS name_ordinal,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+  CAST(NULL AS TIMESTAMP) AS name_occurred_at, CAST(NULL AS TIMESTAMP) AS name_created_at,
+  CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS RAW(16)) AS head_log_id,
+  CAST(NULL AS VARCHAR2(64 CHAR)) AS head_tenant,
+  CAST(NULL AS VARCHAR2(510 CHAR)) AS head_thread_id,
+  CAST(NULL AS VARCHAR2(512 CHAR)) AS head_namespace, CAST(NULL AS NUMBER(19)) AS head_next_seq,
+  CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
+  CAST(NULL AS TIMESTAMP) AS head_created_at, CAST(NULL AS TIMESTAMP) AS head_updated_at,
+  CAST(NULL AS TIMESTAMP) AS head_expires_at, CAST(NULL AS TIMESTAMP) AS head_deleted_at,
+  CAST(NULL AS BLOB) AS head_signature
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints name
+    WHERE name.log_id = :k_log_id
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints wanted
+      WHERE wanted.log_id = :k_log_id
+      ORDER BY wanted.checkpoint_id DESC
+      FETCH FIRST 1 ROWS ONLY)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints name
+    WHERE name.log_id = :k_log_id
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints wanted
+      WHERE wanted.log_id = :k_log_id
+      ORDER BY wanted.checkpoint_id DESC
+      FETCH FIRST 1 ROWS ONLY)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints name
+  WHERE name.log_id = :k_log_id
+  AND name.seq = (
+    SELECT wanted.seq
+    FROM checkpoints wanted
+    WHERE wanted.log_id = :k_log_id
+    ORDER BY wanted.checkpoint_id DESC
+    FETCH FIRST 1 ROWS ONLY))
+
+-- checkpoints.load.read_states(signed=False)
 WITH needed(seq, base_seq) AS (
   SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
   FROM checkpoints
@@ -1014,6 +1416,42 @@ WITH needed(seq, base_seq) AS (
   WHERE base.log_id = :k_log_id)
 SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
   deltas.depth, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints name ON name.log_id = deltas.log_id
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints parent ON parent.log_id = name.log_id
+AND parent.checkpoint_id = name.parent_id
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq IN (
+  SELECT needed.seq
+  FROM needed)
+ORDER BY deltas.seq
+
+-- checkpoints.load.read_states(signed=True)
+WITH needed(seq, base_seq) AS (
+  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  WHERE checkpoints.log_id = :k_log_id
+  AND checkpoints.checkpoint_id IN (
+    SELECT listed.checkpoint_id
+    FROM (
+      SELECT each_.checkpoint_id
+      FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (checkpoint_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+  UNION ALL
+  SELECT base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas base ON base.seq = needed.base_seq
+  AND base.seq < needed.seq
+  WHERE base.log_id = :k_log_id)
+SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
+  deltas.depth, deltas.codec, deltas.checksum, deltas.payload, deltas.signature,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature
 FROM deltas LEFT OUTER
 JOIN checkpoints name ON name.log_id = deltas.log_id
 AND name.seq = deltas.seq LEFT OUTER
@@ -1062,7 +1500,7 @@ FROM DUAL
 -- database.key_registry.delete_key()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :namespace_1
+AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 
 -- database.key_registry.find_encrypted(table=deltas)
@@ -1093,21 +1531,136 @@ FROM (
 WHERE some.codec LIKE '%+gcm2'
 FETCH FIRST 1 ROWS ONLY
 
+-- database.key_registry.find_signed(table=threads)
+SELECT some.signature
+FROM (
+  SELECT threads.signature AS signature
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  ORDER BY threads.active_at DESC
+  FETCH FIRST :p_limit ROWS ONLY) some
+WHERE some.signature IS NOT NULL
+FETCH FIRST 1 ROWS ONLY
+
+-- database.key_registry.find_signed(table=store_items)
+SELECT some.signature
+FROM (
+  SELECT store_items.signature AS signature
+  FROM store_items
+  WHERE store_items.tenant = :k_tenant
+  ORDER BY store_items.namespace, store_items.key
+  FETCH FIRST :p_limit ROWS ONLY) some
+WHERE some.signature IS NOT NULL
+FETCH FIRST 1 ROWS ONLY
+
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
     updated_at, value)
-VALUES (:k_tenant, :namespace, :k_key, :meta, :version, :codec, :checksum, :p_now, :p_now, :value)
+VALUES (:k_tenant, :k_namespace, :k_key, :meta, :version, :codec, :checksum, :p_now, :p_now, :value)
 
 -- database.key_registry.read_registered_keys(scope=tenant)
-SELECT store_items.tenant, store_items.key
+SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :namespace_1
+AND (store_items.namespace = :namespace_1
+  OR store_items.namespace = :namespace_2)
 
 -- database.key_registry.read_registered_keys(scope=all)
-SELECT store_items.tenant, store_items.key
+SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.namespace = :namespace_1
+OR store_items.namespace = :namespace_2
+
+-- database.signed_logs.list_signatures()
+SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+UNION ALL
+SELECT deltas.seq, deltas.signature, 1 AS kind
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind = 'entry'
+UNION ALL
+SELECT deltas.seq, deltas.signature, 2 AS kind
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind = 'write'
+
+-- database.signed_logs.read_signed_checkpoint()
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.checkpoint_id = :p_checkpoint_id
+
+-- database.signed_logs.read_signed_head(locks=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.meta,
+  threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = :k_log_id
+FOR UPDATE
+
+-- database.signed_logs.read_signed_head(locks=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.meta,
+  threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = :k_log_id
+
+-- database.signed_logs.read_signed_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq = :p_seq
+
+-- database.signed_logs.read_signed_row(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.label, deltas.base_seq,
+  deltas.depth, deltas.entry_key, deltas.overwrites, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.payload, deltas.radix, deltas.search_text, deltas.signature
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq = :p_seq
+
+-- database.signed_logs.read_signed_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq > :p_after
+ORDER BY checkpoints.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- database.signed_logs.read_signed_rows(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.label, deltas.base_seq,
+  deltas.depth, deltas.entry_key, deltas.overwrites, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.payload, deltas.radix, deltas.search_text, deltas.signature
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq > :p_after
+ORDER BY deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- database.signed_logs.sign_head()
+UPDATE threads
+SET signature=:p_signature
+WHERE threads.log_id = :k_log_id
+
+-- database.signed_logs.sign_row(table=checkpoints)
+UPDATE checkpoints
+SET signature=:p_signature
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq = :p_seq
+
+-- database.signed_logs.sign_row(table=deltas)
+UPDATE deltas
+SET signature=:p_signature
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq = :p_seq
 
 -- inspection._statements.changed_items(below=False)
 SELECT store_items.namespace, store_items.key, store_items.updated_at
@@ -1981,34 +2534,35 @@ AND deltas.entry_key IN (
 
 -- log.append.insert_checkpoint()
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at)
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
 VALUES (:k_log_id, :p_seq, :k_tenant, :p_checkpoint_id, nullif(coalesce(:p_parent_id,
         :p_previous_id), :p_checkpoint_id), :p_ordinal, :p_rests_on, :p_run_id, :p_meta, :p_raw_size,
-    :p_stored_size, :p_occurred_at, :p_created_at)
+    :p_stored_size, :p_occurred_at, :p_created_at, :p_signature)
 
 -- log.append.insert_row(of=state)
 INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
-    search_text, payload)
+    search_text, signature, payload)
 VALUES (:k_log_id, :p_seq, :k_tenant, :p_kind, :p_base_seq, :p_depth, :p_radix, :p_codec,
-    :p_checksum, :p_search_text, :p_payload)
+    :p_checksum, :p_search_text, :p_signature, :p_payload)
 
 -- log.append.insert_row(of=entry)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
-    occurred_at, stored_at, payload)
+    occurred_at, stored_at, signature, payload)
 VALUES (:k_log_id, :p_seq, :k_tenant, 'entry', :p_entry_key, 0, :p_codec, :p_checksum,
-    :p_search_text, :p_occurred_at, :p_stored_at, :p_payload)
+    :p_search_text, :p_occurred_at, :p_stored_at, :p_signature, :p_payload)
 
 -- log.append.insert_row(of=write)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
-    checksum, stored_at, payload)
+    checksum, stored_at, signature, payload)
 VALUES (:k_log_id, :p_seq, :k_tenant, 'write', :p_entry_key, :p_label, 0, :p_overwrites, :p_codec,
-    :p_checksum, :p_stored_at, :p_payload)
+    :p_checksum, :p_stored_at, :p_signature, :p_payload)
 
 -- log.append.update_checkpoint()
 UPDATE checkpoints
 SET seq=:p_seq, parent_id=nullif(coalesce(:p_parent_id, checkpoints.parent_id), :p_checkpoint_id),
   rests_on=:p_rests_on, run_id=:p_run_id, meta=:p_meta, raw_size=:p_raw_size,
-  stored_size=:p_stored_size, occurred_at=:p_occurred_at, created_at=:p_created_at
+  stored_size=:p_stored_size, occurred_at=:p_occurred_at, created_at=:p_created_at,
+  signature=:p_signature
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 
@@ -3284,8 +3838,8 @@ ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
 -- log.bulk_delete.lock_batch(wait=True)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
+SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
@@ -3295,8 +3849,8 @@ WHERE threads.log_id IN (
 FOR UPDATE
 
 -- log.bulk_delete.lock_batch(wait=False)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
+SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
@@ -3348,7 +3902,7 @@ SELECT :p_log_id AS log_id, checkpoints.seq AS seq, checkpoints.tenant AS tenant
   checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on, checkpoints.run_id AS run_id,
   checkpoints.meta AS meta, checkpoints.raw_size AS raw_size,
   checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
-  checkpoints.created_at AS created_at, NULL AS signature
+  checkpoints.created_at AS created_at, checkpoints.signature AS signature
 FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.seq <= :p_until
@@ -3360,7 +3914,7 @@ SELECT :p_log_id AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.k
   deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
   deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
   deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
   deltas.payload AS payload
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -3373,7 +3927,7 @@ SELECT :p_log_id AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.k
   deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
   deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
   deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
   deltas.payload AS payload
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -3387,7 +3941,7 @@ SELECT :p_log_id AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.k
   deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
   deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
   deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
   deltas.payload AS payload
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -3673,7 +4227,7 @@ AND deltas.seq <= :p_high
 
 -- log.entries.find_entries_of_key(scope=log)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 WHERE deltas.log_id = :k_log_id
@@ -3686,7 +4240,7 @@ ORDER BY threads.thread_id
 
 -- log.entries.find_entries_of_key(scope=namespace)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 WHERE threads.tenant = :k_tenant
@@ -3706,7 +4260,7 @@ WHERE threads.log_id = :k_log_id
 
 -- log.entries.read_changes(whole=True)
 SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads LEFT OUTER
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -3735,7 +4289,7 @@ ORDER BY deltas.seq
 
 -- log.entries.read_entries(end=first, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('entry')
@@ -3755,7 +4309,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.entries.read_entries(end=first, timed=False)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('entry')
@@ -3773,7 +4327,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.entries.read_entries(end=last, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('entry')
@@ -3793,7 +4347,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.entries.read_entries(end=last, timed=False)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('entry')
@@ -3811,7 +4365,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.entries.read_entries_of_threads(newest=False)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -3829,7 +4383,7 @@ ORDER BY threads.thread_id, deltas.seq
 
 -- log.entries.read_entries_of_threads(newest=True)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -5121,7 +5675,8 @@ FROM (
   FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed
 
 -- log.pending_writes.read_writes()
-SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
@@ -5131,7 +5686,8 @@ AND deltas.label = :p_checkpoint_id
 ORDER BY deltas.seq
 
 -- log.pending_writes.read_writes_of_checkpoints()
-SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 JOIN (
   SELECT each_.label, each_.low, each_.high
@@ -5160,6 +5716,7 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 
 -- maintenance.copy.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
@@ -5167,6 +5724,7 @@ FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 
 -- maintenance.copy.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
@@ -5258,6 +5816,7 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -5271,6 +5830,7 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -5280,6 +5840,7 @@ FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 AND store_items.tenant >= :p_tenant
 AND (store_items.tenant > :p_tenant
   OR store_items.tenant = :p_tenant
@@ -5295,6 +5856,7 @@ FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -6334,7 +6896,9 @@ ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
 -- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, checkpoints.log_id,
+  deltas.signature AS state_signature, deltas.radix, deltas.search_text
 FROM checkpoints
 JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
@@ -6348,8 +6912,8 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
 
 -- search.text.read_found_entries()
 SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
-  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id,
-  threads.namespace
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, deltas.signature,
+  threads.thread_id, threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
 WHERE (deltas.log_id, deltas.seq) IN (
@@ -6523,8 +7087,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST((
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -6574,7 +7143,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -6753,8 +7328,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST((
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -6805,7 +7385,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -6984,8 +7570,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST((
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -7036,7 +7627,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -7218,8 +7815,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST((
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -7271,7 +7873,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -7448,7 +8056,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -7494,7 +8103,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -7668,7 +8278,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -7715,7 +8326,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -7889,7 +8501,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -7936,7 +8549,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -8113,7 +8727,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -8161,7 +8776,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq

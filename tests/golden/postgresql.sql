@@ -119,7 +119,8 @@ LIMIT $9
 -- checkpoints.listing.list_by_id(scope=log, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -136,7 +137,8 @@ LIMIT $7
 -- checkpoints.listing.list_by_id(scope=log, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -150,7 +152,8 @@ LIMIT $4
 -- checkpoints.listing.list_by_id(scope=log, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -166,7 +169,8 @@ LIMIT $6
 -- checkpoints.listing.list_by_id(scope=log, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -179,7 +183,8 @@ LIMIT $3
 -- checkpoints.listing.list_by_id(scope=thread, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -199,7 +204,8 @@ LIMIT $10
 -- checkpoints.listing.list_by_id(scope=thread, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -216,7 +222,8 @@ LIMIT $7
 -- checkpoints.listing.list_by_id(scope=thread, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -235,7 +242,8 @@ LIMIT $9
 -- checkpoints.listing.list_by_id(scope=thread, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -251,7 +259,8 @@ LIMIT $6
 -- checkpoints.listing.list_by_id(scope=namespace, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -269,7 +278,8 @@ LIMIT $8
 -- checkpoints.listing.list_by_id(scope=namespace, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -284,7 +294,8 @@ LIMIT $5
 -- checkpoints.listing.list_by_id(scope=namespace, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -301,7 +312,8 @@ LIMIT $7
 -- checkpoints.listing.list_by_id(scope=namespace, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -315,7 +327,8 @@ LIMIT $4
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -334,7 +347,8 @@ LIMIT $9
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -350,7 +364,8 @@ LIMIT $6
 -- checkpoints.listing.list_by_id(scope=tenant, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -368,7 +383,8 @@ LIMIT $8
 -- checkpoints.listing.list_by_id(scope=tenant, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -406,7 +422,8 @@ WITH newest AS MATERIALIZED (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
   AND (checkpoints.meta @> jsonb_build_object((
         SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
@@ -447,7 +464,8 @@ WITH newest AS MATERIALIZED (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
   AND (checkpoints.meta @> jsonb_build_object((
         SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
@@ -488,7 +506,8 @@ WITH newest AS MATERIALIZED (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
   AND (checkpoints.meta @> jsonb_build_object((
         SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
@@ -529,7 +548,8 @@ WITH newest AS MATERIALIZED (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
   AND (checkpoints.meta @> jsonb_build_object((
         SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
@@ -570,7 +590,8 @@ WITH newest AS MATERIALIZED (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
   AND (checkpoints.meta @> jsonb_build_object((
         SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
@@ -611,7 +632,8 @@ WITH newest AS MATERIALIZED (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
   AND (checkpoints.meta @> jsonb_build_object((
         SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
@@ -629,7 +651,8 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -643,7 +666,8 @@ LIMIT $4
 -- checkpoints.listing.list_checkpoints(before=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -674,7 +698,8 @@ ORDER BY threads.thread_id, threads.namespace
 -- checkpoints.listing.list_newest()
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN (
   SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
@@ -838,7 +863,8 @@ AND jsonb_extract_path(threads.meta, (
 -- checkpoints.listing.list_until()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -893,7 +919,8 @@ AND (EXISTS (
 -- checkpoints.listing.read_checkpoint()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -902,7 +929,7 @@ AND (threads.expires_at IS NULL
 WHERE checkpoints.log_id = $2::UUID
 AND checkpoints.checkpoint_id = $3::VARCHAR
 
--- checkpoints.load.read_chain(which=newest)
+-- checkpoints.load.read_chain(which=newest, signed=False)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
@@ -933,7 +960,53 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.load.read_chain(which=named)
+-- checkpoints.load.read_chain(which=newest, signed=True)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload, chain.signature, 1 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = $1::UUID
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+ORDER BY chain.seq
+
+-- checkpoints.load.read_chain(which=named, signed=False)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
@@ -965,7 +1038,54 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.load.read_snapshot(which=newest)
+-- checkpoints.load.read_chain(which=named, signed=True)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    AND wanted.checkpoint_id = $2::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload, chain.signature, 0 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = $1::UUID
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+ORDER BY chain.seq
+
+-- checkpoints.load.read_snapshot(which=newest, signed=False)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -1031,7 +1151,107 @@ AND deltas.label = (
     FROM checkpoints AS wanted
     WHERE wanted.log_id = $1::UUID))
 
--- checkpoints.load.read_snapshot(which=named)
+-- checkpoints.load.read_snapshot(which=newest, signed=True)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR(128)) COLLATE "C" AS entry_key,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS stored_at, 1 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = $1::UUID
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+  CAST(NULL AS UUID) AS head_log_id, CAST(NULL AS VARCHAR(64)) COLLATE "C" AS head_tenant,
+  CAST(NULL AS VARCHAR(510)) COLLATE "C" AS head_thread_id,
+  CAST(NULL AS VARCHAR(512)) COLLATE "C" AS head_namespace, CAST(NULL AS BIGINT) AS head_next_seq,
+  CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_deleted_at, CAST(NULL AS BYTEA) AS head_signature
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.log_id = $1::UUID
+  AND name.seq = (
+    SELECT max(wanted.seq) AS max_2
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID))
+
+-- checkpoints.load.read_snapshot(which=named, signed=False)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -1077,7 +1297,87 @@ AND deltas.entry_key >= $4::VARCHAR
 AND deltas.entry_key < $5::VARCHAR
 AND deltas.label = $2::VARCHAR
 
--- checkpoints.load.read_snapshot(which=highest)
+-- checkpoints.load.read_snapshot(which=named, signed=True)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    AND wanted.checkpoint_id = $2::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR(128)) COLLATE "C" AS entry_key,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS stored_at, 0 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = $1::UUID
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+  CAST(NULL AS UUID) AS head_log_id, CAST(NULL AS VARCHAR(64)) COLLATE "C" AS head_tenant,
+  CAST(NULL AS VARCHAR(510)) COLLATE "C" AS head_thread_id,
+  CAST(NULL AS VARCHAR(512)) COLLATE "C" AS head_namespace, CAST(NULL AS BIGINT) AS head_next_seq,
+  CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_deleted_at, CAST(NULL AS BYTEA) AS head_signature
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= $4::VARCHAR
+AND deltas.entry_key < $5::VARCHAR
+AND deltas.label = $2::VARCHAR
+
+-- checkpoints.load.read_snapshot(which=highest, signed=False)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -1151,7 +1451,115 @@ AND deltas.label = (
     ORDER BY wanted.checkpoint_id DESC
     LIMIT $4::INTEGER))
 
--- checkpoints.load.read_states()
+-- checkpoints.load.read_snapshot(which=highest, signed=True)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT $2::INTEGER)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR(128)) COLLATE "C" AS entry_key,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS stored_at, 0 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = $1::UUID
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+  CAST(NULL AS UUID) AS head_log_id, CAST(NULL AS VARCHAR(64)) COLLATE "C" AS head_tenant,
+  CAST(NULL AS VARCHAR(510)) COLLATE "C" AS head_thread_id,
+  CAST(NULL AS VARCHAR(512)) COLLATE "C" AS head_namespace, CAST(NULL AS BIGINT) AS head_next_seq,
+  CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_deleted_at, CAST(NULL AS BYTEA) AS head_signature
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT $4::INTEGER)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT $4::INTEGER)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.log_id = $1::UUID
+  AND name.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT $4::INTEGER))
+
+-- checkpoints.load.read_states(signed=False)
 WITH RECURSIVE needed(seq, base_seq) AS (
   SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
   FROM checkpoints
@@ -1171,6 +1579,42 @@ WITH RECURSIVE needed(seq, base_seq) AS (
   WHERE base.log_id = $1::UUID)
 SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
   deltas.depth, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = deltas.log_id
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = name.log_id
+AND parent.checkpoint_id = name.parent_id
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq IN (
+  SELECT needed.seq
+  FROM needed)
+ORDER BY deltas.seq
+
+-- checkpoints.load.read_states(signed=True)
+WITH RECURSIVE needed(seq, base_seq) AS (
+  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id IN (
+    SELECT listed.checkpoint_id
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
+      FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+  UNION ALL
+  SELECT base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas AS base ON base.seq = needed.base_seq
+  AND base.seq < needed.seq
+  WHERE base.log_id = $1::UUID)
+SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
+  deltas.depth, deltas.codec, deltas.checksum, deltas.payload, deltas.signature,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature
 FROM deltas LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = deltas.log_id
 AND name.seq = deltas.seq LEFT OUTER
@@ -1249,6 +1693,28 @@ FROM (
 WHERE "some".codec LIKE '%+gcm2'
 LIMIT 1
 
+-- database.key_registry.find_signed(table=threads)
+SELECT "some".signature
+FROM (
+  SELECT threads.signature AS signature
+  FROM threads
+  WHERE threads.tenant = $1::VARCHAR
+  ORDER BY threads.active_at DESC
+  LIMIT $2) AS "some"
+WHERE "some".signature IS NOT NULL
+LIMIT 1
+
+-- database.key_registry.find_signed(table=store_items)
+SELECT "some".signature
+FROM (
+  SELECT store_items.signature AS signature
+  FROM store_items
+  WHERE store_items.tenant = $1::VARCHAR
+  ORDER BY store_items.namespace, store_items.key
+  LIMIT $2) AS "some"
+WHERE "some".signature IS NOT NULL
+LIMIT 1
+
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
     updated_at, value)
@@ -1258,15 +1724,108 @@ ON CONFLICT (tenant, namespace, key)
 DO UPDATE SET updated_at = $8::TIMESTAMP WITH TIME ZONE
 
 -- database.key_registry.read_registered_keys(scope=tenant)
-SELECT store_items.tenant, store_items.key
+SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace = $2::VARCHAR
+AND (store_items.namespace = $2::VARCHAR
+  OR store_items.namespace = $3::VARCHAR)
 
 -- database.key_registry.read_registered_keys(scope=all)
-SELECT store_items.tenant, store_items.key
+SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.namespace = $1::VARCHAR
+OR store_items.namespace = $2::VARCHAR
+
+-- database.signed_logs.list_signatures()
+SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+UNION ALL
+SELECT deltas.seq, deltas.signature, 1 AS kind
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind = 'entry'
+UNION ALL
+SELECT deltas.seq, deltas.signature, 2 AS kind
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind = 'write'
+
+-- database.signed_logs.read_signed_checkpoint()
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.checkpoint_id = $2::VARCHAR
+
+-- database.signed_logs.read_signed_head(locks=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.meta,
+  threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = $1::UUID
+FOR UPDATE OF threads
+
+-- database.signed_logs.read_signed_head(locks=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.meta,
+  threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = $1::UUID
+
+-- database.signed_logs.read_signed_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq = $2::BIGINT
+
+-- database.signed_logs.read_signed_row(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.label, deltas.base_seq,
+  deltas.depth, deltas.entry_key, deltas.overwrites, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.payload, deltas.radix, deltas.search_text, deltas.signature
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq = $2::BIGINT
+
+-- database.signed_logs.read_signed_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = $1::UUID
+AND checkpoints.seq > $2::BIGINT
+ORDER BY checkpoints.seq
+LIMIT $3
+
+-- database.signed_logs.read_signed_rows(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.label, deltas.base_seq,
+  deltas.depth, deltas.entry_key, deltas.overwrites, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.payload, deltas.radix, deltas.search_text, deltas.signature
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.seq > $2::BIGINT
+ORDER BY deltas.seq
+LIMIT $3
+
+-- database.signed_logs.sign_head()
+UPDATE threads
+SET signature=$1::BYTEA
+WHERE threads.log_id = $2::UUID
+
+-- database.signed_logs.sign_row(table=checkpoints)
+UPDATE checkpoints
+SET signature=$1::BYTEA
+WHERE checkpoints.log_id = $2::UUID
+AND checkpoints.seq = $3::BIGINT
+
+-- database.signed_logs.sign_row(table=deltas)
+UPDATE deltas
+SET signature=$1::BYTEA
+WHERE deltas.log_id = $2::UUID
+AND deltas.seq = $3::BIGINT
 
 -- database.tenant_wall.read_wall()
 WITH found AS (
@@ -2314,35 +2873,36 @@ AND deltas.entry_key IN (
 WITH e_rows AS (
   SELECT e_given.entry_key AS entry_key, e_given.codec AS codec, e_given.checksum AS checksum,
     e_given.search_text AS search_text, e_given.occurred_at AS occurred_at,
-    e_given.payload AS payload, e_given.seq AS seq
+    e_given.payload AS payload, e_given.seq AS seq, e_given.signature AS signature
   FROM unnest($4::TEXT[], $5::TEXT[], $6::BIGINT[], $7::TEXT[], $8::TIMESTAMP WITH TIME ZONE[],
-      $9::BYTEA[], $10::BIGINT[]) AS e_given(entry_key, codec, checksum, search_text, occurred_at,
-      payload, seq))
+      $9::BYTEA[], $10::BIGINT[], $11::BYTEA[]) AS e_given(entry_key, codec, checksum, search_text,
+      occurred_at, payload, seq, signature))
 INSERT INTO deltas (log_id, tenant, kind, depth, stored_at, entry_key, codec, checksum,
-    search_text, occurred_at, payload, seq)
+    search_text, occurred_at, payload, seq, signature)
 SELECT $1::UUID AS log_id, $2::VARCHAR AS tenant, 'entry' AS kind, 0 AS depth,
   $3::TIMESTAMP WITH TIME ZONE AS stored_at, e_rows.entry_key AS entry_key, e_rows.codec AS codec,
   e_rows.checksum AS checksum, e_rows.search_text AS search_text,
-  e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, e_rows.seq AS seq
+  e_rows.occurred_at AS occurred_at, e_rows.payload AS payload, e_rows.seq AS seq,
+  e_rows.signature AS signature
 FROM e_rows
 
 -- log.append.insert_row(of=state)
 INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
-    search_text, payload)
+    search_text, signature, payload)
 VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, $5::BIGINT, $6::INTEGER, $7::SMALLINT,
-    $8::VARCHAR, $9::BIGINT, $10::VARCHAR, $11::BYTEA)
+    $8::VARCHAR, $9::BIGINT, $10::VARCHAR, $11::BYTEA, $12::BYTEA)
 
 -- log.append.insert_row(of=entry)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
-    occurred_at, stored_at, payload)
+    occurred_at, stored_at, signature, payload)
 VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, 'entry', $4::VARCHAR, 0, $5::VARCHAR, $6::BIGINT,
-    $7::VARCHAR, $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA)
+    $7::VARCHAR, $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA, $11::BYTEA)
 
 -- log.append.insert_row(of=write)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
-    checksum, stored_at, payload)
+    checksum, stored_at, signature, payload)
 VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, 'write', $4::VARCHAR, $5::VARCHAR, 0, $6::SMALLINT,
-    $7::VARCHAR, $8::BIGINT, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA)
+    $7::VARCHAR, $8::BIGINT, $9::TIMESTAMP WITH TIME ZONE, $10::BYTEA, $11::BYTEA)
 
 -- log.append.save_checkpoint(mode=existing, condition=any, parent=True, retain=True)
 WITH head AS (UPDATE threads
@@ -4694,15 +5254,15 @@ FROM head
 
 -- log.append.upsert_checkpoint()
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at)
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
 VALUES ($1::UUID, $2::BIGINT, $3::VARCHAR, $4::VARCHAR, nullif(coalesce($5::VARCHAR, $6::VARCHAR),
       $4::VARCHAR), $7::BIGINT, $8::VARCHAR, $9::VARCHAR, $10::JSONB, $11::INTEGER, $12::INTEGER,
-    $13::TIMESTAMP WITH TIME ZONE, $14::TIMESTAMP WITH TIME ZONE)
+    $13::TIMESTAMP WITH TIME ZONE, $14::TIMESTAMP WITH TIME ZONE, $15::BYTEA)
 ON CONFLICT (log_id, checkpoint_id)
 DO UPDATE SET seq = $2::BIGINT, parent_id = nullif(coalesce($5::VARCHAR, checkpoints.parent_id),
     $4::VARCHAR), rests_on = $8::VARCHAR, run_id = $9::VARCHAR, meta = $10::JSONB,
   raw_size = $11::INTEGER, stored_size = $12::INTEGER, occurred_at = $13::TIMESTAMP WITH TIME ZONE,
-  created_at = $14::TIMESTAMP WITH TIME ZONE
+  created_at = $14::TIMESTAMP WITH TIME ZONE, signature = $15::BYTEA
 
 -- log.bulk_delete.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -5951,8 +6511,8 @@ ORDER BY threads.thread_id, threads.namespace
 LIMIT $7
 
 -- log.bulk_delete.lock_batch(wait=True)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
+SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
@@ -5962,8 +6522,8 @@ WHERE threads.log_id IN (
 FOR UPDATE OF threads
 
 -- log.bulk_delete.lock_batch(wait=False)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
+SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
@@ -6016,7 +6576,7 @@ SELECT $1::UUID AS log_id, checkpoints.seq AS seq, checkpoints.tenant AS tenant,
   checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on, checkpoints.run_id AS run_id,
   checkpoints.meta AS meta, checkpoints.raw_size AS raw_size,
   checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
-  checkpoints.created_at AS created_at, NULL AS signature
+  checkpoints.created_at AS created_at, checkpoints.signature AS signature
 FROM checkpoints
 WHERE checkpoints.log_id = $2::UUID
 AND checkpoints.seq <= $3::BIGINT
@@ -6028,7 +6588,7 @@ SELECT $1::UUID AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.ki
   deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
   deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
   deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
   deltas.payload AS payload
 FROM deltas
 WHERE deltas.log_id = $2::UUID
@@ -6041,7 +6601,7 @@ SELECT $1::UUID AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.ki
   deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
   deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
   deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
   deltas.payload AS payload
 FROM deltas
 WHERE deltas.log_id = $2::UUID
@@ -6055,7 +6615,7 @@ SELECT $1::UUID AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.ki
   deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
   deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
   deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
   deltas.payload AS payload
 FROM deltas
 WHERE deltas.log_id = $2::UUID
@@ -6339,7 +6899,7 @@ AND deltas.seq <= $3::BIGINT
 
 -- log.entries.find_entries_of_key(scope=log)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 WHERE deltas.log_id = $1::UUID
@@ -6352,7 +6912,7 @@ ORDER BY threads.thread_id
 
 -- log.entries.find_entries_of_key(scope=namespace)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 WHERE threads.tenant = $1::VARCHAR
@@ -6372,7 +6932,7 @@ WHERE threads.log_id = $5::UUID
 
 -- log.entries.read_changes(whole=True)
 SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads LEFT OUTER
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -6401,7 +6961,7 @@ ORDER BY deltas.seq
 
 -- log.entries.read_entries(end=first, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('entry')
@@ -6421,7 +6981,7 @@ LIMIT $7
 
 -- log.entries.read_entries(end=first, timed=False)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('entry')
@@ -6439,7 +6999,7 @@ LIMIT $5
 
 -- log.entries.read_entries(end=last, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('entry')
@@ -6459,7 +7019,7 @@ LIMIT $7
 
 -- log.entries.read_entries(end=last, timed=False)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('entry')
@@ -6477,7 +7037,7 @@ LIMIT $5
 
 -- log.entries.read_entries_of_threads(newest=False)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -6495,7 +7055,7 @@ ORDER BY threads.thread_id, deltas.seq
 
 -- log.entries.read_entries_of_threads(newest=True)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -7746,7 +8306,8 @@ FROM (
   FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed
 
 -- log.pending_writes.read_writes()
-SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('write')
@@ -7756,7 +8317,8 @@ AND deltas.label = $4::VARCHAR
 ORDER BY deltas.seq
 
 -- log.pending_writes.read_writes_of_checkpoints()
-SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 JOIN (
   SELECT (each.value ->> 0) COLLATE "C" AS label, (each.value ->> 1) COLLATE "C" AS low,
@@ -7784,6 +8346,7 @@ FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 
 -- maintenance.copy.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
@@ -7791,6 +8354,7 @@ FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 
 -- maintenance.copy.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
@@ -7882,6 +8446,7 @@ FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 AND (store_items.namespace, store_items.key) > ($2::VARCHAR, $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $4
@@ -7892,6 +8457,7 @@ FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $2
 
@@ -7901,6 +8467,7 @@ FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 AND (store_items.tenant, store_items.namespace, store_items.key) > ($1::VARCHAR, $2::VARCHAR,
     $3::VARCHAR)
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
@@ -7912,6 +8479,7 @@ FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 LIMIT $1
 
@@ -9787,7 +10355,9 @@ ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
 -- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, checkpoints.log_id,
+  deltas.signature AS state_signature, deltas.radix, deltas.search_text
 FROM checkpoints
 JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
@@ -9800,8 +10370,8 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
 
 -- search.text.read_found_entries()
 SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
-  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id,
-  threads.namespace
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, deltas.signature,
+  threads.thread_id, threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
 WHERE (deltas.log_id, deltas.seq) IN (
@@ -10188,8 +10758,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST(CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -10241,7 +10816,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -10463,7 +11044,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, 1 AS are_newest
@@ -10845,8 +11432,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST(CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -10897,7 +11489,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -11114,7 +11712,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, 1 AS are_newest
@@ -11301,8 +11905,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST(CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -11355,7 +11964,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -11539,8 +12154,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST(CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -11592,7 +12212,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -11777,7 +12403,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -11825,7 +12452,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -12001,7 +12629,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -12048,7 +12677,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -12230,7 +12860,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -12279,7 +12910,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -12458,7 +13090,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -12506,7 +13139,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq

@@ -119,7 +119,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=log, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -137,7 +138,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=log, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -152,7 +154,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=log, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -169,7 +172,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=log, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -183,7 +187,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=thread, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -204,7 +209,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=thread, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -222,7 +228,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=thread, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -242,7 +249,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=thread, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -259,7 +267,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=namespace, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -278,7 +287,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=namespace, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -294,7 +304,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=namespace, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -312,7 +323,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=namespace, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -327,7 +339,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -347,7 +360,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -364,7 +378,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=tenant, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -383,7 +398,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=tenant, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -426,7 +442,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -464,7 +481,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -508,7 +526,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -546,7 +565,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -589,7 +609,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -625,7 +646,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -666,7 +688,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -702,7 +725,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -743,7 +767,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -779,7 +804,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -822,7 +848,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -860,7 +887,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -878,7 +906,8 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -893,7 +922,8 @@ OFFSET ?
 -- checkpoints.listing.list_checkpoints(before=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -928,7 +958,8 @@ ORDER BY threads.thread_id, threads.namespace
 -- checkpoints.listing.list_newest()
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN (
   SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
@@ -1105,7 +1136,8 @@ AND (EXISTS (
 -- checkpoints.listing.list_until()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -1161,7 +1193,8 @@ AND (EXISTS (
 -- checkpoints.listing.read_checkpoint()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -1170,7 +1203,7 @@ AND (threads.expires_at IS NULL
 WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id = ?
 
--- checkpoints.load.read_chain(which=newest)
+-- checkpoints.load.read_chain(which=newest, signed=False)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
@@ -1201,7 +1234,53 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.load.read_chain(which=named)
+-- checkpoints.load.read_chain(which=newest, signed=True)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload, chain.signature, 1 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = ?
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+ORDER BY chain.seq
+
+-- checkpoints.load.read_chain(which=named, signed=False)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
@@ -1233,7 +1312,54 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.load.read_snapshot(which=newest)
+-- checkpoints.load.read_chain(which=named, signed=True)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?
+    AND wanted.checkpoint_id = ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload, chain.signature, 0 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = ?
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+ORDER BY chain.seq
+
+-- checkpoints.load.read_snapshot(which=newest, signed=False)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -1299,7 +1425,103 @@ AND deltas.label = (
     FROM checkpoints AS wanted
     WHERE wanted.log_id = ?))
 
--- checkpoints.load.read_snapshot(which=named)
+-- checkpoints.load.read_snapshot(which=newest, signed=True)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR(128)) AS entry_key, CAST(NULL AS BIGINT) AS stored_at,
+  1 AS is_newest, name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = ?
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR(255)) AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR(255)) AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+  CAST(NULL AS VARCHAR(255)) AS name_rests_on, CAST(NULL AS VARCHAR(255)) AS name_run_id,
+  CAST(NULL AS JSON) AS name_meta, CAST(NULL AS BIGINT) AS name_occurred_at,
+  CAST(NULL AS BIGINT) AS name_created_at, CAST(NULL AS BLOB) AS name_signature,
+  CAST(NULL AS BLOB) AS head_log_id, CAST(NULL AS VARCHAR(64)) AS head_tenant,
+  CAST(NULL AS VARCHAR(510)) AS head_thread_id, CAST(NULL AS VARCHAR(512)) AS head_namespace,
+  CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+  CAST(NULL AS BIGINT) AS head_last_ordinal, CAST(NULL AS VARCHAR(255)) AS head_head_id,
+  CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
+  CAST(NULL AS BIGINT) AS head_created_at, CAST(NULL AS BIGINT) AS head_updated_at,
+  CAST(NULL AS BIGINT) AS head_expires_at, CAST(NULL AS BIGINT) AS head_deleted_at,
+  CAST(NULL AS BLOB) AS head_signature
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = ?
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = ?)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = ?
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = ?)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.log_id = ?
+  AND name.seq = (
+    SELECT max(wanted.seq) AS max_2
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?))
+
+-- checkpoints.load.read_snapshot(which=named, signed=False)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -1345,7 +1567,83 @@ AND deltas.entry_key >= ?
 AND deltas.entry_key < ?
 AND deltas.label = ?
 
--- checkpoints.load.read_snapshot(which=highest)
+-- checkpoints.load.read_snapshot(which=named, signed=True)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?
+    AND wanted.checkpoint_id = ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR(128)) AS entry_key, CAST(NULL AS BIGINT) AS stored_at,
+  0 AS is_newest, name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = ?
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR(255)) AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR(255)) AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+  CAST(NULL AS VARCHAR(255)) AS name_rests_on, CAST(NULL AS VARCHAR(255)) AS name_run_id,
+  CAST(NULL AS JSON) AS name_meta, CAST(NULL AS BIGINT) AS name_occurred_at,
+  CAST(NULL AS BIGINT) AS name_created_at, CAST(NULL AS BLOB) AS name_signature,
+  CAST(NULL AS BLOB) AS head_log_id, CAST(NULL AS VARCHAR(64)) AS head_tenant,
+  CAST(NULL AS VARCHAR(510)) AS head_thread_id, CAST(NULL AS VARCHAR(512)) AS head_namespace,
+  CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+  CAST(NULL AS BIGINT) AS head_last_ordinal, CAST(NULL AS VARCHAR(255)) AS head_head_id,
+  CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
+  CAST(NULL AS BIGINT) AS head_created_at, CAST(NULL AS BIGINT) AS head_updated_at,
+  CAST(NULL AS BIGINT) AS head_expires_at, CAST(NULL AS BIGINT) AS head_deleted_at,
+  CAST(NULL AS BLOB) AS head_signature
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ?
+AND deltas.entry_key < ?
+AND deltas.label = ?
+
+-- checkpoints.load.read_snapshot(which=highest, signed=False)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -1423,7 +1721,115 @@ AND deltas.label = (
     LIMIT ?
     OFFSET ?))
 
--- checkpoints.load.read_states()
+-- checkpoints.load.read_snapshot(which=highest, signed=True)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT ?
+    OFFSET ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR(128)) AS entry_key, CAST(NULL AS BIGINT) AS stored_at,
+  0 AS is_newest, name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = ?
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR(255)) AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR(255)) AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+  CAST(NULL AS VARCHAR(255)) AS name_rests_on, CAST(NULL AS VARCHAR(255)) AS name_run_id,
+  CAST(NULL AS JSON) AS name_meta, CAST(NULL AS BIGINT) AS name_occurred_at,
+  CAST(NULL AS BIGINT) AS name_created_at, CAST(NULL AS BLOB) AS name_signature,
+  CAST(NULL AS BLOB) AS head_log_id, CAST(NULL AS VARCHAR(64)) AS head_tenant,
+  CAST(NULL AS VARCHAR(510)) AS head_thread_id, CAST(NULL AS VARCHAR(512)) AS head_namespace,
+  CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+  CAST(NULL AS BIGINT) AS head_last_ordinal, CAST(NULL AS VARCHAR(255)) AS head_head_id,
+  CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
+  CAST(NULL AS BIGINT) AS head_created_at, CAST(NULL AS BIGINT) AS head_updated_at,
+  CAST(NULL AS BIGINT) AS head_expires_at, CAST(NULL AS BIGINT) AS head_deleted_at,
+  CAST(NULL AS BLOB) AS head_signature
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = ?
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = ?
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT ?
+      OFFSET ?)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = ?
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = ?
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT ?
+      OFFSET ?)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.log_id = ?
+  AND name.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT ?
+    OFFSET ?))
+
+-- checkpoints.load.read_states(signed=False)
 WITH RECURSIVE needed(seq, base_seq) AS (
   SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
   FROM checkpoints
@@ -1446,6 +1852,45 @@ WITH RECURSIVE needed(seq, base_seq) AS (
   WHERE base.log_id = ?)
 SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
   deltas.depth, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = deltas.log_id
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = name.log_id
+AND parent.checkpoint_id = name.parent_id
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq IN (
+  SELECT needed.seq
+  FROM needed)
+ORDER BY deltas.seq
+
+-- checkpoints.load.read_states(signed=True)
+WITH RECURSIVE needed(seq, base_seq) AS (
+  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.checkpoint_id IN (
+    WITH listed AS MATERIALIZED (
+      SELECT each_listed.checkpoint_id AS checkpoint_id
+      FROM (
+        SELECT json_extract(each.value, '$[0]') AS checkpoint_id
+        FROM json_each(?) AS each) AS each_listed)
+    SELECT listed.checkpoint_id
+    FROM listed)
+  UNION ALL
+  SELECT base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas AS base ON base.seq = needed.base_seq
+  AND base.seq < needed.seq
+  WHERE base.log_id = ?)
+SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
+  deltas.depth, deltas.codec, deltas.checksum, deltas.payload, deltas.signature,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature
 FROM deltas LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = deltas.log_id
 AND name.seq = deltas.seq LEFT OUTER
@@ -1524,6 +1969,32 @@ WHERE some.codec LIKE '%+gcm2'
 LIMIT 1
 OFFSET ?
 
+-- database.key_registry.find_signed(table=threads)
+SELECT some.signature
+FROM (
+  SELECT threads.signature AS signature
+  FROM threads
+  WHERE threads.tenant = ?
+  ORDER BY threads.active_at DESC
+  LIMIT ?
+  OFFSET ?) AS some
+WHERE some.signature IS NOT NULL
+LIMIT 1
+OFFSET ?
+
+-- database.key_registry.find_signed(table=store_items)
+SELECT some.signature
+FROM (
+  SELECT store_items.signature AS signature
+  FROM store_items
+  WHERE store_items.tenant = ?
+  ORDER BY store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?) AS some
+WHERE some.signature IS NOT NULL
+LIMIT 1
+OFFSET ?
+
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
     updated_at, value)
@@ -1532,15 +2003,109 @@ ON CONFLICT (tenant, namespace, "key")
 DO UPDATE SET updated_at = ?
 
 -- database.key_registry.read_registered_keys(scope=tenant)
-SELECT store_items.tenant, store_items."key"
+SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
-AND store_items.namespace = ?
+AND (store_items.namespace = ?
+  OR store_items.namespace = ?)
 
 -- database.key_registry.read_registered_keys(scope=all)
-SELECT store_items.tenant, store_items."key"
+SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.namespace = ?
+OR store_items.namespace = ?
+
+-- database.signed_logs.list_signatures()
+SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+UNION ALL
+SELECT deltas.seq, deltas.signature, 1 AS kind
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind = 'entry'
+UNION ALL
+SELECT deltas.seq, deltas.signature, 2 AS kind
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind = 'write'
+
+-- database.signed_logs.read_signed_checkpoint()
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id = ?
+
+-- database.signed_logs.read_signed_head(locks=True)
+UPDATE threads
+SET version=threads.version
+WHERE threads.log_id = ?
+RETURNING log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, head_id,
+  previous_id, meta, created_at, updated_at, expires_at, deleted_at, signature
+
+-- database.signed_logs.read_signed_head(locks=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.meta,
+  threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = ?
+
+-- database.signed_logs.read_signed_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq = ?
+
+-- database.signed_logs.read_signed_row(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.label, deltas.base_seq,
+  deltas.depth, deltas.entry_key, deltas.overwrites, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.payload, deltas.radix, deltas.search_text, deltas.signature
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq = ?
+
+-- database.signed_logs.read_signed_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq > ?
+ORDER BY checkpoints.seq
+LIMIT ?
+OFFSET ?
+
+-- database.signed_logs.read_signed_rows(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.label, deltas.base_seq,
+  deltas.depth, deltas.entry_key, deltas.overwrites, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.payload, deltas.radix, deltas.search_text, deltas.signature
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq > ?
+ORDER BY deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- database.signed_logs.sign_head()
+UPDATE threads
+SET signature=?
+WHERE threads.log_id = ?
+
+-- database.signed_logs.sign_row(table=checkpoints)
+UPDATE checkpoints
+SET signature=?
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq = ?
+
+-- database.signed_logs.sign_row(table=deltas)
+UPDATE deltas
+SET signature=?
+WHERE deltas.log_id = ?
+AND deltas.seq = ?
 
 -- database.sqlite_shrink.file_pages()
 SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
@@ -2465,26 +3030,27 @@ AND deltas.entry_key IN (
 
 -- log.append.insert_row(of=state)
 INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
-    search_text, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    search_text, signature, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- log.append.insert_row(of=entry)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
-    occurred_at, stored_at, payload)
-VALUES (?, ?, ?, 'entry', ?, 0, ?, ?, ?, ?, ?, ?)
+    occurred_at, stored_at, signature, payload)
+VALUES (?, ?, ?, 'entry', ?, 0, ?, ?, ?, ?, ?, ?, ?)
 
 -- log.append.insert_row(of=write)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
-    checksum, stored_at, payload)
-VALUES (?, ?, ?, 'write', ?, ?, 0, ?, ?, ?, ?, ?)
+    checksum, stored_at, signature, payload)
+VALUES (?, ?, ?, 'write', ?, ?, 0, ?, ?, ?, ?, ?, ?)
 
 -- log.append.upsert_checkpoint()
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at)
-VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?, ?)
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (log_id, checkpoint_id)
 DO UPDATE SET seq = ?, parent_id = nullif(coalesce(?, checkpoints.parent_id), ?), rests_on = ?,
-  run_id = ?, meta = ?, raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?
+  run_id = ?, meta = ?, raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?,
+  signature = ?
 
 -- log.bulk_delete.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -3781,7 +4347,7 @@ WHERE threads.log_id IN (
       FROM json_each(?) AS each) AS each_listed)
   SELECT listed.log_id
   FROM listed)
-RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
+RETURNING tenant, thread_id, namespace, updated_at, expires_at, deleted_at
 
 -- log.bulk_delete.lock_batch(wait=False)
 UPDATE threads
@@ -3794,7 +4360,7 @@ WHERE threads.log_id IN (
       FROM json_each(?) AS each) AS each_listed)
   SELECT listed.log_id
   FROM listed)
-RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
+RETURNING tenant, thread_id, namespace, updated_at, expires_at, deleted_at
 
 -- log.bulk_delete.move_epochs()
 UPDATE threads
@@ -3845,7 +4411,7 @@ SELECT ? AS log_id, checkpoints.seq AS seq, checkpoints.tenant AS tenant,
   checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on, checkpoints.run_id AS run_id,
   checkpoints.meta AS meta, checkpoints.raw_size AS raw_size,
   checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
-  checkpoints.created_at AS created_at, NULL AS signature
+  checkpoints.created_at AS created_at, checkpoints.signature AS signature
 FROM checkpoints
 WHERE checkpoints.log_id = ?
 AND checkpoints.seq <= ?
@@ -3857,7 +4423,7 @@ SELECT ? AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS k
   deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
   deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
   deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
   deltas.payload AS payload
 FROM deltas
 WHERE deltas.log_id = ?
@@ -3870,7 +4436,7 @@ SELECT ? AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS k
   deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
   deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
   deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
   deltas.payload AS payload
 FROM deltas
 WHERE deltas.log_id = ?
@@ -3884,7 +4450,7 @@ SELECT ? AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS k
   deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
   deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
   deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
   deltas.payload AS payload
 FROM deltas
 WHERE deltas.log_id = ?
@@ -4196,7 +4762,7 @@ AND deltas.seq <= ?
 
 -- log.entries.find_entries_of_key(scope=log)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 WHERE deltas.log_id = ?
@@ -4209,7 +4775,7 @@ ORDER BY threads.thread_id
 
 -- log.entries.find_entries_of_key(scope=namespace)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 WHERE threads.tenant = ?
@@ -4228,7 +4794,7 @@ WHERE threads.log_id = ?
 
 -- log.entries.read_changes(whole=True)
 SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads LEFT OUTER
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -4257,7 +4823,7 @@ ORDER BY deltas.seq
 
 -- log.entries.read_entries(end=first, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
@@ -4278,7 +4844,7 @@ OFFSET ?
 
 -- log.entries.read_entries(end=first, timed=False)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
@@ -4297,7 +4863,7 @@ OFFSET ?
 
 -- log.entries.read_entries(end=last, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
@@ -4318,7 +4884,7 @@ OFFSET ?
 
 -- log.entries.read_entries(end=last, timed=False)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
@@ -4337,7 +4903,7 @@ OFFSET ?
 
 -- log.entries.read_entries_of_threads(newest=False)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -4358,7 +4924,7 @@ ORDER BY threads.thread_id, deltas.seq
 
 -- log.entries.read_entries_of_threads(newest=True)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -5581,7 +6147,8 @@ SELECT listed.log_id, (
 FROM listed
 
 -- log.pending_writes.read_writes()
-SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
@@ -5597,7 +6164,8 @@ WITH listed AS MATERIALIZED (
     SELECT json_extract(each.value, '$[0]') AS label, json_extract(each.value, '$[1]') AS low,
       json_extract(each.value, '$[2]') AS high
     FROM json_each(?) AS each) AS each_listed)
-SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 JOIN listed ON deltas.entry_key >= listed.low
 AND deltas.entry_key < listed.high
@@ -5634,6 +6202,7 @@ FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 
 -- maintenance.copy.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
@@ -5641,6 +6210,7 @@ FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 
 -- maintenance.copy.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change,
@@ -5720,6 +6290,7 @@ FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 AND (store_items.namespace, store_items."key") > (?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -5731,6 +6302,7 @@ FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -5741,6 +6313,7 @@ FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -5752,6 +6325,7 @@ FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -7077,7 +7651,9 @@ ORDER BY page.updated_at DESC, page.namespace DESC, page."key" DESC
 -- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, checkpoints.log_id,
+  deltas.signature AS state_signature, deltas.radix, deltas.search_text
 FROM checkpoints
 JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
@@ -7093,8 +7669,8 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
 
 -- search.text.read_found_entries()
 SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
-  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id,
-  threads.namespace
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, deltas.signature,
+  threads.thread_id, threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
 WHERE (deltas.log_id, deltas.seq) IN (
@@ -7406,8 +7982,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / (CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -7472,7 +8053,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -7548,7 +8135,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, (
@@ -7895,8 +8488,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / (CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -7962,7 +8560,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -8039,7 +8643,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, (
@@ -8296,8 +8906,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / (CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -8363,7 +8978,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -8592,8 +9213,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / (CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -8660,7 +9286,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -8884,7 +9516,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -8945,7 +9578,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -9166,7 +9800,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -9228,7 +9863,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -9449,7 +10085,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -9511,7 +10148,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -9735,7 +10373,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -9798,7 +10437,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq

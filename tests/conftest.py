@@ -103,6 +103,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run the behavioural suite with a key in every Database that names none",
     )
+    parser.addoption(
+        "--signed",
+        action="store_true",
+        help="run the behavioural suite with a signing key in every Database that names none",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -113,6 +118,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "plaintext_only(reason, on=databases): what cannot be under --encrypted"
     )
     config.addinivalue_line("markers", "own_keys: says itself what is encrypted, and with what")
+    config.addinivalue_line(
+        "markers", "unsigned_only(reason): what cannot be under --signed, such as a forged row"
+    )
+    config.addinivalue_line("markers", "own_signing_keys: says itself what is signed, and how")
     config.addinivalue_line("markers", "alone: measures time or fills the machine; see neighbours")
     neighbours.meet(config)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -132,6 +141,9 @@ def pytest_configure(config: pytest.Config) -> None:
         # All is readable beside it, so that every search is there to be tested, too.
         keys = {"keys": [encryption.generate_key()], "readable": encryption.READABLE}
         memalchemy.Database.__init__.__kwdefaults__ |= keys
+    if config.getoption("--signed"):
+        signing = {"signing_keys": [encryption.generate_key()]}
+        memalchemy.Database.__init__.__kwdefaults__ |= signing
     if config.getoption("--face") == "sync":
         sync_face.put_under_the_tests()
 
@@ -151,6 +163,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             ):
                 item.add_marker(pytest.mark.xfail(reason=mark.args[0], strict=True))
         _leave_out(config, items, "own_keys")
+    if config.getoption("--signed"):
+        for item in items:
+            mark = item.get_closest_marker("unsigned_only")
+            if mark is not None:
+                item.add_marker(pytest.mark.xfail(reason=mark.args[0], strict=True))
+        _leave_out(config, items, "own_signing_keys")
     if config.getoption("--face") == "sync":
         _leave_out(config, items, "asyncio_only")
     if (server := config.getoption("--server")) != "any":

@@ -1062,7 +1062,7 @@ FROM DUAL
 -- database.key_registry.delete_key()
 DELETE FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :namespace_1
+AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
 
 -- database.key_registry.find_encrypted(table=deltas)
@@ -1093,21 +1093,169 @@ FROM (
 WHERE some.codec LIKE '%+gcm2'
 FETCH FIRST 1 ROWS ONLY
 
+-- database.key_registry.find_signed(table=threads)
+SELECT some.signature
+FROM (
+  SELECT threads.signature AS signature
+  FROM threads
+  WHERE threads.tenant = :k_tenant
+  ORDER BY threads.active_at DESC
+  FETCH FIRST :p_limit ROWS ONLY) some
+WHERE some.signature IS NOT NULL
+FETCH FIRST 1 ROWS ONLY
+
+-- database.key_registry.find_signed(table=store_items)
+SELECT some.signature
+FROM (
+  SELECT store_items.signature AS signature
+  FROM store_items
+  WHERE store_items.tenant = :k_tenant
+  ORDER BY store_items.namespace, store_items.key
+  FETCH FIRST :p_limit ROWS ONLY) some
+WHERE some.signature IS NOT NULL
+FETCH FIRST 1 ROWS ONLY
+
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, created_at,
     updated_at, value)
-VALUES (:k_tenant, :namespace, :k_key, :meta, :version, :codec, :checksum, :p_now, :p_now, :value)
+VALUES (:k_tenant, :k_namespace, :k_key, :meta, :version, :codec, :checksum, :p_now, :p_now, :value)
 
 -- database.key_registry.read_registered_keys(scope=tenant)
-SELECT store_items.tenant, store_items.key
+SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND store_items.namespace = :namespace_1
+AND store_items.namespace IN (['/~keys/', '/~signing/'])
 
 -- database.key_registry.read_registered_keys(scope=all)
-SELECT store_items.tenant, store_items.key
+SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
-WHERE store_items.namespace = :namespace_1
+WHERE store_items.namespace IN (['/~keys/', '/~signing/'])
+
+-- database.signed_items.lock_signed_item()
+SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
+  store_items.meta, store_items.codec, store_items.value, store_items.created_at,
+  store_items.updated_at, store_items.expires_at, store_items.lifetime, store_items.search_text,
+  store_items.field_terms, store_items.signature
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+FOR UPDATE
+
+-- database.signed_items.read_signed_vectors()
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.signature, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- database.signed_items.sign_item()
+UPDATE store_items
+SET signature=:p_signature
+WHERE store_items.tenant = :k_tenant
+AND store_items.namespace = :k_namespace
+AND store_items.key = :k_key
+
+-- database.signed_items.sign_vector()
+UPDATE embeddings
+SET signature=:p_signature
+WHERE embeddings.tenant = :k_tenant
+AND embeddings.namespace = :k_namespace
+AND embeddings.key = :k_key
+AND embeddings.field = :p_field
+AND embeddings.model = :p_model
+AND embeddings.part = :p_part
+
+-- database.signed_logs.list_signatures()
+SELECT checkpoints.seq, checkpoints.signature, 0 AS is_other
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+UNION ALL
+SELECT deltas.seq, deltas.signature, 1 AS is_other
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('entry', 'write')
+
+-- database.signed_logs.read_signed_checkpoint()
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.checkpoint_id = :p_checkpoint_id
+
+-- database.signed_logs.read_signed_head(locks=True)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.meta,
+  threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = :k_log_id
+FOR UPDATE
+
+-- database.signed_logs.read_signed_head(locks=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.meta,
+  threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = :k_log_id
+
+-- database.signed_logs.read_signed_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq = :p_seq
+
+-- database.signed_logs.read_signed_row(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.label, deltas.base_seq,
+  deltas.depth, deltas.entry_key, deltas.overwrites, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.payload, deltas.radix, deltas.search_text, deltas.signature
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq = :p_seq
+
+-- database.signed_logs.read_signed_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq > :p_after
+ORDER BY checkpoints.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- database.signed_logs.read_signed_rows(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.label, deltas.base_seq,
+  deltas.depth, deltas.entry_key, deltas.overwrites, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.payload, deltas.radix, deltas.search_text, deltas.signature
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq > :p_after
+ORDER BY deltas.seq
+FETCH FIRST :p_limit ROWS ONLY
+
+-- database.signed_logs.sign_head()
+UPDATE threads
+SET signature=:p_signature
+WHERE threads.log_id = :k_log_id
+
+-- database.signed_logs.sign_row(table=checkpoints)
+UPDATE checkpoints
+SET signature=:p_signature
+WHERE checkpoints.log_id = :k_log_id
+AND checkpoints.seq = :p_seq
+
+-- database.signed_logs.sign_row(table=deltas)
+UPDATE deltas
+SET signature=:p_signature
+WHERE deltas.log_id = :k_log_id
+AND deltas.seq = :p_seq
 
 -- inspection._statements.changed_items(below=False)
 SELECT store_items.namespace, store_items.key, store_items.updated_at
@@ -1257,7 +1405,8 @@ AND checkpoints.checkpoint_id IN (
 -- inspection._statements.list_item_rows(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1279,7 +1428,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- inspection._statements.list_item_rows(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1306,7 +1456,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- inspection._statements.list_item_rows(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1331,7 +1482,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- inspection._statements.list_item_rows(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1361,7 +1513,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- inspection._statements.list_item_rows(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1383,7 +1536,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- inspection._statements.list_item_rows(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1408,7 +1562,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- inspection._statements.list_item_rows(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1433,7 +1588,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- inspection._statements.list_item_rows(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= :p_most) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1981,34 +2137,35 @@ AND deltas.entry_key IN (
 
 -- log.append.insert_checkpoint()
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at)
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
 VALUES (:k_log_id, :p_seq, :k_tenant, :p_checkpoint_id, nullif(coalesce(:p_parent_id,
         :p_previous_id), :p_checkpoint_id), :p_ordinal, :p_rests_on, :p_run_id, :p_meta, :p_raw_size,
-    :p_stored_size, :p_occurred_at, :p_created_at)
+    :p_stored_size, :p_occurred_at, :p_created_at, :p_signature)
 
 -- log.append.insert_row(of=state)
 INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
-    search_text, payload)
+    search_text, signature, payload)
 VALUES (:k_log_id, :p_seq, :k_tenant, :p_kind, :p_base_seq, :p_depth, :p_radix, :p_codec,
-    :p_checksum, :p_search_text, :p_payload)
+    :p_checksum, :p_search_text, :p_signature, :p_payload)
 
 -- log.append.insert_row(of=entry)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
-    occurred_at, stored_at, payload)
+    occurred_at, stored_at, signature, payload)
 VALUES (:k_log_id, :p_seq, :k_tenant, 'entry', :p_entry_key, 0, :p_codec, :p_checksum,
-    :p_search_text, :p_occurred_at, :p_stored_at, :p_payload)
+    :p_search_text, :p_occurred_at, :p_stored_at, :p_signature, :p_payload)
 
 -- log.append.insert_row(of=write)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
-    checksum, stored_at, payload)
+    checksum, stored_at, signature, payload)
 VALUES (:k_log_id, :p_seq, :k_tenant, 'write', :p_entry_key, :p_label, 0, :p_overwrites, :p_codec,
-    :p_checksum, :p_stored_at, :p_payload)
+    :p_checksum, :p_stored_at, :p_signature, :p_payload)
 
 -- log.append.update_checkpoint()
 UPDATE checkpoints
 SET seq=:p_seq, parent_id=nullif(coalesce(:p_parent_id, checkpoints.parent_id), :p_checkpoint_id),
   rests_on=:p_rests_on, run_id=:p_run_id, meta=:p_meta, raw_size=:p_raw_size,
-  stored_size=:p_stored_size, occurred_at=:p_occurred_at, created_at=:p_created_at
+  stored_size=:p_stored_size, occurred_at=:p_occurred_at, created_at=:p_created_at,
+  signature=:p_signature
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 
@@ -3284,8 +3441,8 @@ ORDER BY threads.thread_id, threads.namespace
 FETCH FIRST :p_limit ROWS ONLY
 
 -- log.bulk_delete.lock_batch(wait=True)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
+SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
@@ -3295,8 +3452,8 @@ WHERE threads.log_id IN (
 FOR UPDATE
 
 -- log.bulk_delete.lock_batch(wait=False)
-SELECT threads.thread_id, threads.namespace, threads.updated_at, threads.expires_at,
-  threads.deleted_at
+SELECT threads.tenant, threads.thread_id, threads.namespace, threads.updated_at,
+  threads.expires_at, threads.deleted_at
 FROM threads
 WHERE threads.log_id IN (
   SELECT listed.log_id
@@ -3348,7 +3505,7 @@ SELECT :p_log_id AS log_id, checkpoints.seq AS seq, checkpoints.tenant AS tenant
   checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on, checkpoints.run_id AS run_id,
   checkpoints.meta AS meta, checkpoints.raw_size AS raw_size,
   checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
-  checkpoints.created_at AS created_at, NULL AS signature
+  checkpoints.created_at AS created_at, checkpoints.signature AS signature
 FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.seq <= :p_until
@@ -3360,7 +3517,7 @@ SELECT :p_log_id AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.k
   deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
   deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
   deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
   deltas.payload AS payload
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -3373,7 +3530,7 @@ SELECT :p_log_id AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.k
   deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
   deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
   deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
   deltas.payload AS payload
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -3387,7 +3544,7 @@ SELECT :p_log_id AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.k
   deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
   deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
   deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
   deltas.payload AS payload
 FROM deltas
 WHERE deltas.log_id = :k_log_id
@@ -5160,6 +5317,7 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 
 -- maintenance.copy.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
@@ -5167,6 +5325,7 @@ FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 
 -- maintenance.copy.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
@@ -5258,6 +5417,7 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 AND store_items.namespace >= :p_namespace
 AND (store_items.namespace > :p_namespace
   OR store_items.namespace = :p_namespace
@@ -5271,6 +5431,7 @@ FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -5280,6 +5441,7 @@ FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 AND store_items.tenant >= :p_tenant
 AND (store_items.tenant > :p_tenant
   OR store_items.tenant = :p_tenant
@@ -5295,6 +5457,7 @@ FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items.key
 FETCH FIRST :p_limit ROWS ONLY
 
@@ -6068,7 +6231,7 @@ FROM (
   AND embeddings.dimensions = :p_dimensions
   FETCH FIRST :p_limit ROWS ONLY) some_vectors
 
--- search._vector_statements.rank_all(metric=cosine, below=False, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=False, signed=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
@@ -6085,14 +6248,41 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=cosine, below=True, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=False, among=False, signed=True)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, COSINE), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=False, signed=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance
@@ -6112,14 +6302,44 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=dot, below=False, among=False)
+-- search._vector_statements.rank_all(metric=cosine, below=True, among=False, signed=True)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, COSINE) AS distance,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_internal
+    AND embeddings.namespace < :k_internal_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, COSINE), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=dot, below=False, among=False, signed=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
@@ -6136,14 +6356,41 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=dot, below=True, among=False)
+-- search._vector_statements.rank_all(metric=dot, below=False, among=False, signed=True)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, DOT), embeddings.namespace, embeddings.key,
+    embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=dot, below=True, among=False, signed=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance
@@ -6163,14 +6410,44 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=l2, below=False, among=False)
+-- search._vector_statements.rank_all(metric=dot, below=True, among=False, signed=True)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, DOT) AS distance,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_internal
+    AND embeddings.namespace < :k_internal_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, DOT), embeddings.namespace, embeddings.key,
+    embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=l2, below=False, among=False, signed=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
@@ -6187,14 +6464,41 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.rank_all(metric=l2, below=True, among=False)
+-- search._vector_statements.rank_all(metric=l2, below=False, among=False, signed=True)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace = :k_namespace
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, EUCLIDEAN), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.rank_all(metric=l2, below=True, among=False, signed=False)
 WITH near AS (
   SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
     embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance
@@ -6214,14 +6518,44 @@ WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN 1
 ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
   store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
-  store_items.lifetime, CASE
+  store_items.lifetime, store_items.signature, CASE
 WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
 FROM near
 JOIN store_items ON store_items.tenant = :k_tenant
 AND store_items.namespace = near.namespace
 AND store_items.key = near.key
 
--- search._vector_statements.vectors_of_items(as_stored=False)
+-- search._vector_statements.rank_all(metric=l2, below=True, among=False, signed=True)
+WITH near AS (
+  SELECT embeddings.namespace AS namespace, embeddings.key AS key, embeddings.field AS field,
+    embeddings.part AS part, vector_distance(embeddings.vector, :p_vector, EUCLIDEAN) AS distance,
+    embeddings.model AS model, embeddings.dimensions AS dimensions, embeddings.vector AS vector,
+    embeddings.signature AS vector_signature
+  FROM embeddings
+  WHERE embeddings.tenant = :k_tenant
+  AND embeddings.namespace >= :k_namespace
+  AND embeddings.namespace < :k_beyond
+  AND NOT (embeddings.namespace >= :k_internal
+    AND embeddings.namespace < :k_internal_end)
+  AND embeddings.model = :p_model
+  AND embeddings.dimensions = :p_dimensions
+  ORDER BY vector_distance(embeddings.vector, :p_vector, EUCLIDEAN), embeddings.namespace,
+    embeddings.key, embeddings.field, embeddings.part
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT near.namespace, near.key, near.field, near.part, near.distance, near.model, near.dimensions,
+  near.vector, near.vector_signature, CASE
+WHEN (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now) THEN 1
+ELSE 0 END AS alive, store_items.meta, store_items.version, store_items.codec,
+  store_items.checksum, store_items.created_at, store_items.updated_at, store_items.expires_at,
+  store_items.lifetime, store_items.signature, CASE
+WHEN (length(store_items.value) <= :p_longest) THEN store_items.value END AS value
+FROM near
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = near.namespace
+AND store_items.key = near.key
+
+-- search._vector_statements.vectors_of_items(as_stored=False, signed=False)
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector
 FROM embeddings
@@ -6233,10 +6567,42 @@ AND (embeddings.namespace, embeddings.key) IN (
     FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
           key VARCHAR2(4000) PATH '$[1]')) each_) listed)
 
--- search._vector_statements.vectors_of_items(as_stored=True)
+-- search._vector_statements.vectors_of_items(as_stored=False, signed=True)
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector, embeddings.dimensions, embeddings.signature AS vector_signature,
+  store_items.version
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- search._vector_statements.vectors_of_items(as_stored=True, signed=False)
 SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector AS vector
 FROM embeddings
+WHERE embeddings.tenant = :k_tenant
+AND (embeddings.namespace, embeddings.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+
+-- search._vector_statements.vectors_of_items(as_stored=True, signed=True)
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector AS vector, embeddings.dimensions, embeddings.signature AS vector_signature,
+  store_items.version
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
 WHERE embeddings.tenant = :k_tenant
 AND (embeddings.namespace, embeddings.key) IN (
   SELECT listed.namespace, listed.key
@@ -6268,7 +6634,7 @@ SELECT within.namespace, within.key, within.updated_at
 FROM within
 FETCH FIRST :p_limit ROWS ONLY
 
--- search.text.newest_narrowed(below=False)
+-- search.text.newest_narrowed(below=False, words=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
@@ -6289,7 +6655,7 @@ page AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT few."number", store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM few LEFT OUTER
 JOIN page ON few."number" <= :p_most LEFT OUTER
 JOIN store_items ON store_items.tenant = :k_tenant
@@ -6299,7 +6665,39 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
 
--- search.text.newest_narrowed(below=True)
+-- search.text.newest_narrowed(below=False, words=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path),
+found AS (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  FETCH FIRST :p_beyond ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT few."number", store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
+FROM few LEFT OUTER
+JOIN page ON few."number" <= :p_most LEFT OUTER
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.newest_narrowed(below=True, words=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
@@ -6321,7 +6719,40 @@ page AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT few."number", store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few."number" <= :p_most LEFT OUTER
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = page.namespace
+AND store_items.key = page.key
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
+
+-- search.text.newest_narrowed(below=True, words=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end),
+found AS (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within.key AS key
+  FROM within
+  FETCH FIRST :p_beyond ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found.key AS key
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found.key DESC
+  FETCH FIRST :p_limit ROWS ONLY)
+SELECT few."number", store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
 FROM few LEFT OUTER
 JOIN page ON few."number" <= :p_most LEFT OUTER
 JOIN store_items ON store_items.tenant = :k_tenant
@@ -8168,7 +8599,7 @@ AND deltas.seq = best.seq
 JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_items(below=False, weighed=False, one=False)
+-- search.text.search_items(below=False, weighed=False, one=False, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8227,7 +8658,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=False, weighed=False, one=True)
+-- search.text.search_items(below=False, weighed=False, one=True, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8254,7 +8685,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS 
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=False, weighed=True, one=False)
+-- search.text.search_items(below=False, weighed=True, one=False, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8321,6 +8752,7 @@ WHEN (few."number" <= 50) THEN store_items.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN store_items.updated_at END AS updated_at, CASE
 WHEN (few."number" <= 50) THEN store_items.expires_at END AS expires_at, CASE
 WHEN (few."number" <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN store_items.signature END AS signature, CASE
 WHEN (few."number" <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.tenant = :k_tenant
@@ -8329,13 +8761,91 @@ AND store_items.key = best.key
 JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=False, weighed=True, one=True)
+-- search.text.search_items(below=False, weighed=True, one=False, words=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > :p_now
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN store_items.version END AS version, CASE
+WHEN (few."number" <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few."number" <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few."number" <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few."number" <= 50) THEN store_items.value END AS value, CASE
+WHEN (few."number" <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN store_items.field_terms END AS field_terms
+FROM best
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = best.namespace
+AND store_items.key = best.key
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=False, weighed=True, one=True, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
     store_items.checksum AS checksum, store_items.created_at AS created_at,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
-    store_items.lifetime AS lifetime, store_items.value AS value,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
     store_items.search_text AS search_text
   FROM (
     SELECT listed.term
@@ -8347,14 +8857,14 @@ ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
     hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
     hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
-    hits.value AS value, hits.search_text AS search_text, 1 AS bits
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text, 1 AS bits
   FROM hits),
 best AS (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
     ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
     ranked.created_at AS created_at, ranked.updated_at AS updated_at,
-    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.value AS value,
-    ranked.search_text AS search_text, ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.bits AS bits
   FROM ranked
   WHERE ranked.expires_at IS NULL
   OR ranked.expires_at > :p_now
@@ -8374,12 +8884,68 @@ WHEN (few."number" <= 50) THEN best.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN best.updated_at END AS updated_at, CASE
 WHEN (few."number" <= 50) THEN best.expires_at END AS expires_at, CASE
 WHEN (few."number" <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN best.signature END AS signature, CASE
 WHEN (few."number" <= 50) THEN best.value END AS value
 FROM best
 JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=False, one=False)
+-- search.text.search_items(below=False, weighed=True, one=True, words=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
+    store_items.search_text AS search_text, store_items.field_terms AS field_terms
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace = :scope_path),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
+    hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
+    hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text,
+    hits.field_terms AS field_terms, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
+    ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
+    ranked.created_at AS created_at, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.field_terms AS field_terms,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE ranked.expires_at IS NULL
+  OR ranked.expires_at > :p_now
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score,
+  substr(best.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN best.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN best.version END AS version, CASE
+WHEN (few."number" <= 50) THEN best.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN best.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN best.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN best.updated_at END AS updated_at, CASE
+WHEN (few."number" <= 50) THEN best.expires_at END AS expires_at, CASE
+WHEN (few."number" <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN best.signature END AS signature, CASE
+WHEN (few."number" <= 50) THEN best.value END AS value, CASE
+WHEN (few."number" <= 50) THEN best.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN best.field_terms END AS field_terms
+FROM best
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=False, one=False, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8441,7 +9007,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=False, one=True)
+-- search.text.search_items(below=True, weighed=False, one=True, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8471,7 +9037,7 @@ SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS 
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=True, one=False)
+-- search.text.search_items(below=True, weighed=True, one=False, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
@@ -8541,6 +9107,7 @@ WHEN (few."number" <= 50) THEN store_items.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN store_items.updated_at END AS updated_at, CASE
 WHEN (few."number" <= 50) THEN store_items.expires_at END AS expires_at, CASE
 WHEN (few."number" <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN store_items.signature END AS signature, CASE
 WHEN (few."number" <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.tenant = :k_tenant
@@ -8549,13 +9116,94 @@ AND store_items.key = best.key
 JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
 
--- search.text.search_items(below=True, weighed=True, one=True)
+-- search.text.search_items(below=True, weighed=True, one=False, words=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.updated_at AS updated_at,
+    hits.expires_at AS expires_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.namespace, hits.key, hits.updated_at, hits.expires_at),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > :p_now)
+  AND NOT (ranked.namespace >= :k_internal
+    AND ranked.namespace < :k_internal_end)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST((
+    SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
+    FROM worth) AS FLOAT) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN store_items.version END AS version, CASE
+WHEN (few."number" <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few."number" <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few."number" <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few."number" <= 50) THEN store_items.value END AS value, CASE
+WHEN (few."number" <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN store_items.field_terms END AS field_terms
+FROM best
+JOIN store_items ON store_items.tenant = :k_tenant
+AND store_items.namespace = best.namespace
+AND store_items.key = best.key
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=True, one=True, words=False)
 WITH hits AS (
   SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
     store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
     store_items.checksum AS checksum, store_items.created_at AS created_at,
     store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
-    store_items.lifetime AS lifetime, store_items.value AS value,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
     store_items.search_text AS search_text
   FROM (
     SELECT listed.term
@@ -8568,14 +9216,14 @@ ranked AS (
   SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
     hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
     hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
-    hits.value AS value, hits.search_text AS search_text, 1 AS bits
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text, 1 AS bits
   FROM hits),
 best AS (
   SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
     ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
     ranked.created_at AS created_at, ranked.updated_at AS updated_at,
-    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.value AS value,
-    ranked.search_text AS search_text, ranked.bits AS bits
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.bits AS bits
   FROM ranked
   WHERE (ranked.expires_at IS NULL
     OR ranked.expires_at > :p_now)
@@ -8597,7 +9245,66 @@ WHEN (few."number" <= 50) THEN best.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN best.updated_at END AS updated_at, CASE
 WHEN (few."number" <= 50) THEN best.expires_at END AS expires_at, CASE
 WHEN (few."number" <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN best.signature END AS signature, CASE
 WHEN (few."number" <= 50) THEN best.value END AS value
+FROM best
+JOIN few ON few."number" > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
+
+-- search.text.search_items(below=True, weighed=True, one=True, words=True)
+WITH hits AS (
+  SELECT terms.term AS term, store_items.namespace AS namespace, store_items.key AS key,
+    store_items.meta AS meta, store_items.version AS version, store_items.codec AS codec,
+    store_items.checksum AS checksum, store_items.created_at AS created_at,
+    store_items.updated_at AS updated_at, store_items.expires_at AS expires_at,
+    store_items.lifetime AS lifetime, store_items.signature AS signature, store_items.value AS value,
+    store_items.search_text AS search_text, store_items.field_terms AS field_terms
+  FROM (
+    SELECT listed.term
+    FROM JSON_TABLE(:terms, '$[*]' COLUMNS (term VARCHAR2(4000) PATH '$')) listed) terms
+  JOIN store_items ON contains(store_items.search_text, terms.term) > :contains_1
+  WHERE store_items.tenant = :scope_tenant
+  AND store_items.namespace >= :scope_path
+  AND store_items.namespace < :scope_end),
+ranked AS (
+  SELECT hits.namespace AS namespace, hits.key AS key, hits.meta AS meta, hits.version AS version,
+    hits.codec AS codec, hits.checksum AS checksum, hits.created_at AS created_at,
+    hits.updated_at AS updated_at, hits.expires_at AS expires_at, hits.lifetime AS lifetime,
+    hits.signature AS signature, hits.value AS value, hits.search_text AS search_text,
+    hits.field_terms AS field_terms, 1 AS bits
+  FROM hits),
+best AS (
+  SELECT ranked.namespace AS namespace, ranked.key AS key, ranked.meta AS meta,
+    ranked.version AS version, ranked.codec AS codec, ranked.checksum AS checksum,
+    ranked.created_at AS created_at, ranked.updated_at AS updated_at,
+    ranked.expires_at AS expires_at, ranked.lifetime AS lifetime, ranked.signature AS signature,
+    ranked.value AS value, ranked.search_text AS search_text, ranked.field_terms AS field_terms,
+    ranked.bits AS bits
+  FROM ranked
+  WHERE (ranked.expires_at IS NULL
+    OR ranked.expires_at > :p_now)
+  AND NOT (ranked.namespace >= :k_internal
+    AND ranked.namespace < :k_internal_end)
+  ORDER BY ranked.bits DESC, ranked.updated_at DESC, ranked.namespace, ranked.key
+  OFFSET :p_offset ROWS
+  FETCH FIRST :p_limit ROWS ONLY),
+few AS (
+  SELECT count(*) AS "number"
+  FROM best)
+SELECT best.namespace, best.key, CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score,
+  substr(best.search_text, 1, 8000) AS opening, CASE
+WHEN (few."number" <= 50) THEN best.meta END AS meta, CASE
+WHEN (few."number" <= 50) THEN best.version END AS version, CASE
+WHEN (few."number" <= 50) THEN best.codec END AS codec, CASE
+WHEN (few."number" <= 50) THEN best.checksum END AS checksum, CASE
+WHEN (few."number" <= 50) THEN best.created_at END AS created_at, CASE
+WHEN (few."number" <= 50) THEN best.updated_at END AS updated_at, CASE
+WHEN (few."number" <= 50) THEN best.expires_at END AS expires_at, CASE
+WHEN (few."number" <= 50) THEN best.lifetime END AS lifetime, CASE
+WHEN (few."number" <= 50) THEN best.signature END AS signature, CASE
+WHEN (few."number" <= 50) THEN best.value END AS value, CASE
+WHEN (few."number" <= 50) THEN best.search_text END AS search_text, CASE
+WHEN (few."number" <= 50) THEN best.field_terms END AS field_terms
 FROM best
 JOIN few ON few."number" > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best.key
@@ -8670,7 +9377,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -8682,7 +9389,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -8699,7 +9406,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
@@ -8714,7 +9421,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
@@ -8734,7 +9441,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -8746,7 +9453,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -8761,7 +9468,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
@@ -8776,7 +9483,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.list_items(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace >= :k_namespace
@@ -8860,7 +9567,7 @@ FETCH FIRST :p_limit ROWS ONLY
 -- store.read.read_item()
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -8868,10 +9575,26 @@ AND store_items.key = :k_key
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
--- store.read.read_items()
+-- store.read.read_items(words=False)
 SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = :k_tenant
+AND (store_items.namespace, store_items.key) IN (
+  SELECT listed.namespace, listed.key
+  FROM (
+    SELECT each_.namespace, each_.key
+    FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (namespace VARCHAR2(4000) PATH '$[0]',
+          key VARCHAR2(4000) PATH '$[1]')) each_) listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
+
+-- store.read.read_items(words=True)
+SELECT store_items.namespace, store_items.key, store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND (store_items.namespace, store_items.key) IN (
@@ -8884,22 +9607,21 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now)
 
 -- store.read.read_vector()
-SELECT embeddings.vector
+SELECT embeddings.namespace, embeddings.key, embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.vector, embeddings.signature AS vector_signature,
+  store_items.version
 FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items.key = embeddings.key
 WHERE embeddings.tenant = :k_tenant
 AND embeddings.namespace = :k_namespace
 AND embeddings.key = :k_key
 AND embeddings.field = :p_field
 AND embeddings.model = :p_model
 AND embeddings.part = :p_part
-AND (EXISTS (
-    SELECT 1
-    FROM store_items
-    WHERE store_items.tenant = :k_tenant
-    AND store_items.namespace = :k_namespace
-    AND store_items.key = :k_key
-    AND (store_items.expires_at IS NULL
-      OR store_items.expires_at > :p_now)))
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > :p_now)
 
 -- store.write.clear_items(below=False)
 DELETE FROM store_items
@@ -8994,12 +9716,12 @@ AND (store_items.expires_at IS NULL
 
 -- store.write.insert_item()
 INSERT INTO store_items (tenant, namespace, key, meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, value)
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
 VALUES (:k_tenant, :k_namespace, :k_key, :p_meta, 1, :p_codec, :p_checksum, :p_search_text,
-    :p_field_terms, :p_updated_at, :p_updated_at, :p_expires_at, :p_lifetime, :p_value)
+    :p_field_terms, :p_updated_at, :p_updated_at, :p_expires_at, :p_lifetime, :p_signature, :p_value)
 
 -- store.write.lock_item()
-SELECT store_items.version
+SELECT store_items.version, store_items.created_at
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
@@ -9009,7 +9731,7 @@ AND (store_items.expires_at IS NULL
 FOR UPDATE
 
 -- store.write.lock_items()
-SELECT store_items.namespace, store_items.key, store_items.version
+SELECT store_items.namespace, store_items.key, store_items.version, store_items.created_at
 FROM store_items
 WHERE store_items.tenant = :k_tenant
 AND (store_items.namespace, store_items.key) IN (
@@ -9033,7 +9755,7 @@ ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN store_items.created_at
 ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
-  value=:p_value
+  signature=:p_signature, value=:p_value
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
@@ -9053,7 +9775,7 @@ ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN store_items.created_at
 ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
-  value=:p_value
+  signature=:p_signature, value=:p_value
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
@@ -9065,9 +9787,10 @@ RETURNING store_items.version
 INTO :ret_0
 
 -- store.write.put_vector(native=True)
-INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, vector)
+INSERT INTO embeddings (tenant, namespace, key, field, model, part, dimensions, change, signature,
+    vector)
 VALUES (:k_tenant, :k_namespace, :k_key, :p_field, :p_model, :p_part, :p_dimensions, :p_change,
-    :p_vector)
+    :p_signature, :p_vector)
 
 -- store.write.set_item_times()
 UPDATE store_items
@@ -9088,7 +9811,7 @@ ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN store_items.created_at
 ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
-  value=:p_value
+  signature=:p_signature, value=:p_value
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key
@@ -9105,7 +9828,7 @@ ELSE 1 END, codec=:p_codec, checksum=:p_checksum, search_text=:p_search_text,
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > :p_now) THEN store_items.created_at
 ELSE :p_updated_at END, updated_at=:p_updated_at, expires_at=:p_expires_at, lifetime=:p_lifetime,
-  value=:p_value
+  signature=:p_signature, value=:p_value
 WHERE store_items.tenant = :k_tenant
 AND store_items.namespace = :k_namespace
 AND store_items.key = :k_key

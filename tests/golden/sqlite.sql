@@ -1524,6 +1524,32 @@ WHERE some.codec LIKE '%+gcm2'
 LIMIT 1
 OFFSET ?
 
+-- database.key_registry.find_signed(table=threads)
+SELECT some.signature
+FROM (
+  SELECT threads.signature AS signature
+  FROM threads
+  WHERE threads.tenant = ?
+  ORDER BY threads.active_at DESC
+  LIMIT ?
+  OFFSET ?) AS some
+WHERE some.signature IS NOT NULL
+LIMIT 1
+OFFSET ?
+
+-- database.key_registry.find_signed(table=store_items)
+SELECT some.signature
+FROM (
+  SELECT store_items.signature AS signature
+  FROM store_items
+  WHERE store_items.tenant = ?
+  ORDER BY store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?) AS some
+WHERE some.signature IS NOT NULL
+LIMIT 1
+OFFSET ?
+
 -- database.key_registry.insert_key()
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, created_at,
     updated_at, value)
@@ -1532,15 +1558,142 @@ ON CONFLICT (tenant, namespace, "key")
 DO UPDATE SET updated_at = ?
 
 -- database.key_registry.read_registered_keys(scope=tenant)
-SELECT store_items.tenant, store_items."key"
+SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
-AND store_items.namespace = ?
+AND store_items.namespace IN (['/~keys/', '/~signing/'])
 
 -- database.key_registry.read_registered_keys(scope=all)
-SELECT store_items.tenant, store_items."key"
+SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
-WHERE store_items.namespace = ?
+WHERE store_items.namespace IN (['/~keys/', '/~signing/'])
+
+-- database.signed_items.lock_signed_item()
+UPDATE store_items
+SET version=store_items.version
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+RETURNING tenant, namespace, "key", version, meta, codec, value, created_at, updated_at,
+  expires_at, lifetime, search_text, field_terms, signature
+
+-- database.signed_items.read_signed_vectors()
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.signature, embeddings.vector AS vector
+FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- database.signed_items.sign_item()
+UPDATE store_items
+SET signature=?
+WHERE store_items.tenant = ?
+AND store_items.namespace = ?
+AND store_items."key" = ?
+
+-- database.signed_items.sign_vector()
+UPDATE embeddings
+SET signature=?
+WHERE embeddings.tenant = ?
+AND embeddings.namespace = ?
+AND embeddings."key" = ?
+AND embeddings.field = ?
+AND embeddings.model = ?
+AND embeddings.part = ?
+
+-- database.signed_logs.list_signatures()
+SELECT checkpoints.seq, checkpoints.signature, 0 AS is_other
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+UNION ALL
+SELECT deltas.seq, deltas.signature, 1 AS is_other
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('entry', 'write')
+
+-- database.signed_logs.read_signed_checkpoint()
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.checkpoint_id = ?
+
+-- database.signed_logs.read_signed_head(locks=True)
+UPDATE threads
+SET version=threads.version
+WHERE threads.log_id = ?
+RETURNING log_id, tenant, thread_id, namespace, next_seq, version, last_ordinal, head_id,
+  previous_id, meta, created_at, updated_at, expires_at, deleted_at, signature
+
+-- database.signed_logs.read_signed_head(locks=False)
+SELECT threads.log_id, threads.tenant, threads.thread_id, threads.namespace, threads.next_seq,
+  threads.version, threads.last_ordinal, threads.head_id, threads.previous_id, threads.meta,
+  threads.created_at, threads.updated_at, threads.expires_at, threads.deleted_at, threads.signature
+FROM threads
+WHERE threads.log_id = ?
+
+-- database.signed_logs.read_signed_row(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq = ?
+
+-- database.signed_logs.read_signed_row(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.label, deltas.base_seq,
+  deltas.depth, deltas.entry_key, deltas.overwrites, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.payload, deltas.radix, deltas.search_text, deltas.signature
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq = ?
+
+-- database.signed_logs.read_signed_rows(table=checkpoints)
+SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
+  checkpoints.parent_id, checkpoints.ordinal, checkpoints.rests_on, checkpoints.run_id,
+  checkpoints.meta, checkpoints.occurred_at, checkpoints.created_at, checkpoints.signature
+FROM checkpoints
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq > ?
+ORDER BY checkpoints.seq
+LIMIT ?
+OFFSET ?
+
+-- database.signed_logs.read_signed_rows(table=deltas)
+SELECT deltas.log_id, deltas.seq, deltas.tenant, deltas.kind, deltas.label, deltas.base_seq,
+  deltas.depth, deltas.entry_key, deltas.overwrites, deltas.occurred_at, deltas.stored_at,
+  deltas.codec, deltas.payload, deltas.radix, deltas.search_text, deltas.signature
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.seq > ?
+ORDER BY deltas.seq
+LIMIT ?
+OFFSET ?
+
+-- database.signed_logs.sign_head()
+UPDATE threads
+SET signature=?
+WHERE threads.log_id = ?
+
+-- database.signed_logs.sign_row(table=checkpoints)
+UPDATE checkpoints
+SET signature=?
+WHERE checkpoints.log_id = ?
+AND checkpoints.seq = ?
+
+-- database.signed_logs.sign_row(table=deltas)
+UPDATE deltas
+SET signature=?
+WHERE deltas.log_id = ?
+AND deltas.seq = ?
 
 -- database.sqlite_shrink.file_pages()
 SELECT p.page_count, f.freelist_count, s.page_size, a.auto_vacuum
@@ -1723,7 +1876,8 @@ AND checkpoints.checkpoint_id IN (
 -- inspection._statements.list_item_rows(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1746,7 +1900,8 @@ OFFSET ?
 -- inspection._statements.list_item_rows(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1774,7 +1929,8 @@ OFFSET ?
 -- inspection._statements.list_item_rows(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1800,7 +1956,8 @@ OFFSET ?
 -- inspection._statements.list_item_rows(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1831,7 +1988,8 @@ OFFSET ?
 -- inspection._statements.list_item_rows(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1854,7 +2012,8 @@ OFFSET ?
 -- inspection._statements.list_item_rows(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1880,7 +2039,8 @@ OFFSET ?
 -- inspection._statements.list_item_rows(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -1906,7 +2066,8 @@ OFFSET ?
 -- inspection._statements.list_item_rows(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, length(store_items.value) AS bytes, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature,
+  length(store_items.value) AS bytes, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value, (
   SELECT count(*) AS count_1
   FROM embeddings
@@ -2465,26 +2626,27 @@ AND deltas.entry_key IN (
 
 -- log.append.insert_row(of=state)
 INSERT INTO deltas (log_id, seq, tenant, kind, base_seq, depth, radix, codec, checksum,
-    search_text, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    search_text, signature, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- log.append.insert_row(of=entry)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, depth, codec, checksum, search_text,
-    occurred_at, stored_at, payload)
-VALUES (?, ?, ?, 'entry', ?, 0, ?, ?, ?, ?, ?, ?)
+    occurred_at, stored_at, signature, payload)
+VALUES (?, ?, ?, 'entry', ?, 0, ?, ?, ?, ?, ?, ?, ?)
 
 -- log.append.insert_row(of=write)
 INSERT INTO deltas (log_id, seq, tenant, kind, entry_key, label, depth, overwrites, codec,
-    checksum, stored_at, payload)
-VALUES (?, ?, ?, 'write', ?, ?, 0, ?, ?, ?, ?, ?)
+    checksum, stored_at, signature, payload)
+VALUES (?, ?, ?, 'write', ?, ?, 0, ?, ?, ?, ?, ?, ?)
 
 -- log.append.upsert_checkpoint()
 INSERT INTO checkpoints (log_id, seq, tenant, checkpoint_id, parent_id, ordinal, rests_on, run_id,
-    meta, raw_size, stored_size, occurred_at, created_at)
-VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?, ?)
+    meta, raw_size, stored_size, occurred_at, created_at, signature)
+VALUES (?, ?, ?, ?, nullif(coalesce(?, ?), ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (log_id, checkpoint_id)
 DO UPDATE SET seq = ?, parent_id = nullif(coalesce(?, checkpoints.parent_id), ?), rests_on = ?,
-  run_id = ?, meta = ?, raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?
+  run_id = ?, meta = ?, raw_size = ?, stored_size = ?, occurred_at = ?, created_at = ?,
+  signature = ?
 
 -- log.bulk_delete.count_logs(which=live, scope=namespace)
 SELECT count(*) AS count_1
@@ -3781,7 +3943,7 @@ WHERE threads.log_id IN (
       FROM json_each(?) AS each) AS each_listed)
   SELECT listed.log_id
   FROM listed)
-RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
+RETURNING tenant, thread_id, namespace, updated_at, expires_at, deleted_at
 
 -- log.bulk_delete.lock_batch(wait=False)
 UPDATE threads
@@ -3794,7 +3956,7 @@ WHERE threads.log_id IN (
       FROM json_each(?) AS each) AS each_listed)
   SELECT listed.log_id
   FROM listed)
-RETURNING thread_id, namespace, updated_at, expires_at, deleted_at
+RETURNING tenant, thread_id, namespace, updated_at, expires_at, deleted_at
 
 -- log.bulk_delete.move_epochs()
 UPDATE threads
@@ -3845,7 +4007,7 @@ SELECT ? AS log_id, checkpoints.seq AS seq, checkpoints.tenant AS tenant,
   checkpoints.ordinal AS ordinal, checkpoints.rests_on AS rests_on, checkpoints.run_id AS run_id,
   checkpoints.meta AS meta, checkpoints.raw_size AS raw_size,
   checkpoints.stored_size AS stored_size, checkpoints.occurred_at AS occurred_at,
-  checkpoints.created_at AS created_at, NULL AS signature
+  checkpoints.created_at AS created_at, checkpoints.signature AS signature
 FROM checkpoints
 WHERE checkpoints.log_id = ?
 AND checkpoints.seq <= ?
@@ -3857,7 +4019,7 @@ SELECT ? AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS k
   deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
   deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
   deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
   deltas.payload AS payload
 FROM deltas
 WHERE deltas.log_id = ?
@@ -3870,7 +4032,7 @@ SELECT ? AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS k
   deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
   deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
   deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
   deltas.payload AS payload
 FROM deltas
 WHERE deltas.log_id = ?
@@ -3884,7 +4046,7 @@ SELECT ? AS log_id, deltas.seq AS seq, deltas.tenant AS tenant, deltas.kind AS k
   deltas.entry_key AS entry_key, deltas.label AS label, deltas.base_seq AS base_seq,
   deltas.depth AS depth, deltas.radix AS radix, deltas.overwrites AS overwrites,
   deltas.codec AS codec, deltas.checksum AS checksum, deltas.search_text AS search_text,
-  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, NULL AS signature,
+  deltas.occurred_at AS occurred_at, deltas.stored_at AS stored_at, deltas.signature AS signature,
   deltas.payload AS payload
 FROM deltas
 WHERE deltas.log_id = ?
@@ -5634,6 +5796,7 @@ FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 
 -- maintenance.copy.count_rows(table=store_items, scope=all)
 SELECT count(*) AS count_1
@@ -5641,6 +5804,7 @@ FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 
 -- maintenance.copy.insert_embedding(native=True)
 INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change,
@@ -5720,6 +5884,7 @@ FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 AND (store_items.namespace, store_items."key") > (?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -5731,6 +5896,7 @@ FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -5741,6 +5907,7 @@ FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 AND (store_items.tenant, store_items.namespace, store_items."key") > (?, ?, ?)
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
@@ -5752,6 +5919,7 @@ FROM store_items
 WHERE store_items.tenant != '~'
 AND store_items.namespace != '/~vectors/'
 AND store_items.namespace != '/~keys/'
+AND store_items.namespace != '/~signing/'
 ORDER BY store_items.tenant, store_items.namespace, store_items."key"
 LIMIT ?
 OFFSET ?
@@ -6829,7 +6997,7 @@ FROM (
 -- search._vector_statements.live_items()
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, CASE
+  store_items.expires_at, store_items.lifetime, store_items.signature, CASE
 WHEN (length(store_items.value) <= ?) THEN store_items.value END AS value
 FROM store_items
 WHERE store_items.tenant = ?
@@ -6908,7 +7076,7 @@ ORDER BY embeddings.namespace, embeddings.rowid
 LIMIT ?
 OFFSET ?
 
--- search._vector_statements.vectors_of_items(as_stored=False)
+-- search._vector_statements.vectors_of_items(as_stored=False, signed=False)
 SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector
 FROM embeddings
@@ -6922,10 +7090,46 @@ AND (embeddings.namespace, embeddings."key") IN (
   SELECT listed.namespace, listed."key"
   FROM listed)
 
--- search._vector_statements.vectors_of_items(as_stored=True)
+-- search._vector_statements.vectors_of_items(as_stored=False, signed=True)
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector, embeddings.dimensions, embeddings.signature AS vector_signature,
+  store_items.version
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items."key" = embeddings."key"
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- search._vector_statements.vectors_of_items(as_stored=True, signed=False)
 SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
   embeddings.vector AS vector
 FROM embeddings
+WHERE embeddings.tenant = ?
+AND (embeddings.namespace, embeddings."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+
+-- search._vector_statements.vectors_of_items(as_stored=True, signed=True)
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.vector AS vector, embeddings.dimensions, embeddings.signature AS vector_signature,
+  store_items.version
+FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items."key" = embeddings."key"
 WHERE embeddings.tenant = ?
 AND (embeddings.namespace, embeddings."key") IN (
   WITH listed AS MATERIALIZED (
@@ -7010,7 +7214,7 @@ FROM within
 LIMIT ?
 OFFSET ?
 
--- search.text.newest_narrowed(below=False)
+-- search.text.newest_narrowed(below=False, words=False)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
@@ -7032,7 +7236,7 @@ page AS (
   OFFSET ?)
 SELECT few.number, store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM few LEFT OUTER
 JOIN page ON few.number <= ? LEFT OUTER
 JOIN store_items ON store_items.tenant = ?
@@ -7042,7 +7246,7 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 ORDER BY page.updated_at DESC, page.namespace DESC, page."key" DESC
 
--- search.text.newest_narrowed(below=True)
+-- search.text.newest_narrowed(below=False, words=True)
 WITH within AS (
   SELECT store_items.namespace AS namespace, store_items.key AS key,
     store_items.updated_at AS updated_at
@@ -7064,7 +7268,73 @@ page AS (
   OFFSET ?)
 SELECT few.number, store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
+FROM few LEFT OUTER
+JOIN page ON few.number <= ? LEFT OUTER
+JOIN store_items ON store_items.tenant = ?
+AND store_items.namespace = page.namespace
+AND store_items."key" = page."key"
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY page.updated_at DESC, page.namespace DESC, page."key" DESC
+
+-- search.text.newest_narrowed(below=True, words=False)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?), found AS MATERIALIZED (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within."key" AS "key"
+  FROM within
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found."key" AS "key"
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found."key" DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT few.number, store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM few LEFT OUTER
+JOIN page ON few.number <= ? LEFT OUTER
+JOIN store_items ON store_items.tenant = ?
+AND store_items.namespace = page.namespace
+AND store_items."key" = page."key"
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+ORDER BY page.updated_at DESC, page.namespace DESC, page."key" DESC
+
+-- search.text.newest_narrowed(below=True, words=True)
+WITH within AS (
+  SELECT store_items.namespace AS namespace, store_items.key AS key,
+    store_items.updated_at AS updated_at
+  FROM store_items_search
+  CROSS
+  JOIN store_items ON store_items.rowid = store_items_search.rowid
+  WHERE store_items_search MATCH ?), found AS MATERIALIZED (
+  SELECT within.updated_at AS updated_at, within.namespace AS namespace, within."key" AS "key"
+  FROM within
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM found),
+page AS (
+  SELECT found.updated_at AS updated_at, found.namespace AS namespace, found."key" AS "key"
+  FROM found
+  ORDER BY found.updated_at DESC, found.namespace DESC, found."key" DESC
+  LIMIT ?
+  OFFSET ?)
+SELECT few.number, store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
 FROM few LEFT OUTER
 JOIN page ON few.number <= ? LEFT OUTER
 JOIN store_items ON store_items.tenant = ?
@@ -9805,7 +10075,7 @@ AND deltas.seq = best.seq
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.stored_at DESC, best.seq DESC, best.thread_id DESC
 
--- search.text.search_items(below=False, weighed=False, one=False)
+-- search.text.search_items(below=False, weighed=False, one=False, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -9882,7 +10152,7 @@ SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=False, weighed=False, one=True)
+-- search.text.search_items(below=False, weighed=False, one=True, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -9927,7 +10197,7 @@ SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) 
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=False, weighed=True, one=False)
+-- search.text.search_items(below=False, weighed=True, one=False, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -10011,13 +10281,107 @@ WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
 WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
 WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
 WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.rowid = best.row_at
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=False, weighed=True, one=True)
+-- search.text.search_items(below=False, weighed=True, one=False, words=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace = ?)),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.row_at), best AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE store_items.expires_at IS NULL
+  OR store_items.expires_at > ?
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value, CASE
+WHEN (few.number <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN store_items.field_terms END AS field_terms
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=False, weighed=True, one=True, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -10070,13 +10434,76 @@ WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
 WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
 WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
 WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.rowid = best.row_at
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=True, weighed=False, one=False)
+-- search.text.search_items(below=False, weighed=True, one=True, words=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace = ?)),
+ranked AS (
+  SELECT hits.row_at AS row_at, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE store_items.expires_at IS NULL
+  OR store_items.expires_at > ?
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score,
+  substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value, CASE
+WHEN (few.number <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN store_items.field_terms END AS field_terms
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=True, weighed=False, one=False, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -10156,7 +10583,7 @@ SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=True, weighed=False, one=True)
+-- search.text.search_items(below=True, weighed=False, one=True, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -10204,7 +10631,7 @@ SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) 
 FROM best
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=True, weighed=True, one=False)
+-- search.text.search_items(below=True, weighed=True, one=False, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -10291,13 +10718,110 @@ WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
 WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
 WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
 WHEN (few.number <= 50) THEN store_items.value END AS value
 FROM best
 JOIN store_items ON store_items.rowid = best.row_at
 JOIN few ON few.number > 0
 ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
 
--- search.text.search_items(below=True, weighed=True, one=True)
+-- search.text.search_items(below=True, weighed=True, one=False, words=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace >= ?
+    AND store_items.namespace < ?)),
+found AS (
+  SELECT hits.term AS term, count(*) AS occurrences
+  FROM hits
+  GROUP BY hits.term),
+worth AS (
+  SELECT found.term AS term, CASE
+  WHEN (found.occurrences < 2) THEN 20
+  WHEN (found.occurrences < 4) THEN 19
+  WHEN (found.occurrences < 8) THEN 18
+  WHEN (found.occurrences < 16) THEN 17
+  WHEN (found.occurrences < 32) THEN 16
+  WHEN (found.occurrences < 64) THEN 15
+  WHEN (found.occurrences < 128) THEN 14
+  WHEN (found.occurrences < 256) THEN 13
+  WHEN (found.occurrences < 512) THEN 12
+  WHEN (found.occurrences < 1024) THEN 11
+  WHEN (found.occurrences < 2048) THEN 10
+  WHEN (found.occurrences < 4096) THEN 9
+  WHEN (found.occurrences < 8192) THEN 8
+  WHEN (found.occurrences < 16384) THEN 7
+  WHEN (found.occurrences < 32768) THEN 6
+  WHEN (found.occurrences < 65536) THEN 5
+  WHEN (found.occurrences < 131072) THEN 4
+  WHEN (found.occurrences < 262144) THEN 3
+  WHEN (found.occurrences < 524288) THEN 2
+  WHEN (found.occurrences < 1048576) THEN 1
+  ELSE 1 END AS bits
+  FROM found),
+ranked AS (
+  SELECT hits.row_at AS row_at, sum(worth.bits) AS bits
+  FROM hits
+  JOIN worth ON worth.term = hits.term
+  GROUP BY hits.row_at), best AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST((
+      SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
+      FROM worth) AS FLOAT) + 0.0) AS score, substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value, CASE
+WHEN (few.number <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN store_items.field_terms END AS field_terms
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=True, weighed=True, one=True, words=False)
 WITH hits AS (
   WITH given AS MATERIALIZED (
     SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
@@ -10353,7 +10877,73 @@ WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
 WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
 WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
 WHEN (few.number <= 50) THEN store_items.value END AS value
+FROM best
+JOIN store_items ON store_items.rowid = best.row_at
+JOIN few ON few.number > 0
+ORDER BY best.bits DESC, best.updated_at DESC, best.namespace, best."key"
+
+-- search.text.search_items(below=True, weighed=True, one=True, words=True)
+WITH hits AS (
+  WITH given AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]') AS query, json_extract(value, '$[1]') AS phrase, (
+      SELECT count(*)
+      FROM (
+        SELECT 1
+        FROM store_items_search
+        WHERE store_items_search MATCH 'search_text : ' || json_extract(value, '$[0]')
+        LIMIT 200 )) < 200 AS few
+    FROM json_each(?)), asked AS MATERIALIZED (
+    SELECT query, phrase, few, CASE
+    WHEN few THEN ?
+    ELSE ? || ' AND ' END || 'search_text : ' || query AS wanted
+    FROM given)
+  SELECT asked.query AS term, store_items_search.rowid AS row_at
+  FROM asked
+  CROSS
+  JOIN store_items_search ON store_items_search MATCH asked.wanted
+  WHERE NOT asked.few
+  AND asked.phrase IS NULL
+  OR EXISTS (
+    SELECT 1
+    FROM store_items
+    WHERE store_items.rowid = store_items_search.rowid
+    AND (asked.phrase IS NULL
+      OR instr(store_items.search_text, asked.phrase) > 0)
+    AND store_items.tenant = ?
+    AND store_items.namespace >= ?
+    AND store_items.namespace < ?)),
+ranked AS (
+  SELECT hits.row_at AS row_at, 1 AS bits
+  FROM hits), best AS MATERIALIZED (
+  SELECT store_items.namespace AS namespace, store_items."key" AS "key",
+    store_items.updated_at AS updated_at, ranked.bits AS bits, ranked.row_at AS row_at
+  FROM ranked
+  JOIN store_items ON store_items.rowid = ranked.row_at
+  WHERE (store_items.expires_at IS NULL
+    OR store_items.expires_at > ?)
+  AND NOT (store_items.namespace >= ?
+    AND store_items.namespace < ?)
+  ORDER BY ranked.bits DESC, store_items.updated_at DESC, store_items.namespace, store_items."key"
+  LIMIT ?
+  OFFSET ?), few AS MATERIALIZED (
+  SELECT count(*) AS number
+  FROM best)
+SELECT best.namespace, best."key", CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score,
+  substr(store_items.search_text, 1, 8000) AS opening, CASE
+WHEN (few.number <= 50) THEN store_items.meta END AS meta, CASE
+WHEN (few.number <= 50) THEN store_items.version END AS version, CASE
+WHEN (few.number <= 50) THEN store_items.codec END AS codec, CASE
+WHEN (few.number <= 50) THEN store_items.checksum END AS checksum, CASE
+WHEN (few.number <= 50) THEN store_items.created_at END AS created_at, CASE
+WHEN (few.number <= 50) THEN store_items.updated_at END AS updated_at, CASE
+WHEN (few.number <= 50) THEN store_items.expires_at END AS expires_at, CASE
+WHEN (few.number <= 50) THEN store_items.lifetime END AS lifetime, CASE
+WHEN (few.number <= 50) THEN store_items.signature END AS signature, CASE
+WHEN (few.number <= 50) THEN store_items.value END AS value, CASE
+WHEN (few.number <= 50) THEN store_items.search_text END AS search_text, CASE
+WHEN (few.number <= 50) THEN store_items.field_terms END AS field_terms
 FROM best
 JOIN store_items ON store_items.rowid = best.row_at
 JOIN few ON few.number > 0
@@ -10432,7 +11022,7 @@ OFFSET ?
 -- store.read.list_items(order=newest, below=False, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
@@ -10445,7 +11035,7 @@ OFFSET ?
 -- store.read.list_items(order=newest, below=False, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
@@ -10463,7 +11053,7 @@ OFFSET ?
 -- store.read.list_items(order=newest, below=True, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace >= ?
@@ -10479,7 +11069,7 @@ OFFSET ?
 -- store.read.list_items(order=newest, below=True, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace >= ?
@@ -10500,7 +11090,7 @@ OFFSET ?
 -- store.read.list_items(order=key, below=False, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
@@ -10513,7 +11103,7 @@ OFFSET ?
 -- store.read.list_items(order=key, below=False, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
@@ -10529,7 +11119,7 @@ OFFSET ?
 -- store.read.list_items(order=key, below=True, after=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace >= ?
@@ -10545,7 +11135,7 @@ OFFSET ?
 -- store.read.list_items(order=key, below=True, after=True)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace >= ?
@@ -10634,7 +11224,7 @@ OFFSET ?
 -- store.read.read_item()
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
 FROM store_items
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
@@ -10642,10 +11232,28 @@ AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
--- store.read.read_items()
+-- store.read.read_items(words=False)
 SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
   store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
-  store_items.expires_at, store_items.lifetime, store_items.value
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value
+FROM store_items
+WHERE store_items.tenant = ?
+AND (store_items.namespace, store_items."key") IN (
+  WITH listed AS MATERIALIZED (
+    SELECT each_listed.namespace AS namespace, each_listed."key" AS "key"
+    FROM (
+      SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key
+      FROM json_each(?) AS each) AS each_listed)
+  SELECT listed.namespace, listed."key"
+  FROM listed)
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
+
+-- store.read.read_items(words=True)
+SELECT store_items.namespace, store_items."key", store_items.meta, store_items.version,
+  store_items.codec, store_items.checksum, store_items.created_at, store_items.updated_at,
+  store_items.expires_at, store_items.lifetime, store_items.signature, store_items.value,
+  store_items.search_text, store_items.field_terms
 FROM store_items
 WHERE store_items.tenant = ?
 AND (store_items.namespace, store_items."key") IN (
@@ -10660,22 +11268,21 @@ AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 
 -- store.read.read_vector()
-SELECT embeddings.vector
+SELECT embeddings.namespace, embeddings."key", embeddings.field, embeddings.model, embeddings.part,
+  embeddings.dimensions, embeddings.vector, embeddings.signature AS vector_signature,
+  store_items.version
 FROM embeddings
+JOIN store_items ON store_items.tenant = embeddings.tenant
+AND store_items.namespace = embeddings.namespace
+AND store_items."key" = embeddings."key"
 WHERE embeddings.tenant = ?
 AND embeddings.namespace = ?
 AND embeddings."key" = ?
 AND embeddings.field = ?
 AND embeddings.model = ?
 AND embeddings.part = ?
-AND (EXISTS (
-    SELECT 1
-    FROM store_items
-    WHERE store_items.tenant = ?
-    AND store_items.namespace = ?
-    AND store_items."key" = ?
-    AND (store_items.expires_at IS NULL
-      OR store_items.expires_at > ?)))
+AND (store_items.expires_at IS NULL
+  OR store_items.expires_at > ?)
 
 -- store.write.clear_items(below=False)
 DELETE FROM store_items
@@ -10795,7 +11402,7 @@ AND store_items.namespace = ?
 AND store_items."key" = ?
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
-RETURNING version
+RETURNING version, created_at
 
 -- store.write.lock_items()
 UPDATE store_items
@@ -10811,12 +11418,12 @@ AND (store_items.namespace, store_items."key") IN (
   FROM listed)
 AND (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
-RETURNING namespace, "key", version
+RETURNING namespace, "key", version, created_at
 
 -- store.write.put_item(expected=any)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, value)
-VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, namespace, "key")
 DO UPDATE SET meta = ?, version = CASE
 WHEN (store_items.expires_at IS NULL
@@ -10824,13 +11431,13 @@ WHEN (store_items.expires_at IS NULL
 ELSE 1 END, codec = ?, checksum = ?, search_text = ?, field_terms = ?, created_at = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.created_at
-ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, value = ?
+ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, signature = ?, value = ?
 RETURNING version
 
 -- store.write.put_item(expected=none)
 INSERT INTO store_items (tenant, namespace, "key", meta, version, codec, checksum, search_text,
-    field_terms, created_at, updated_at, expires_at, lifetime, value)
-VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    field_terms, created_at, updated_at, expires_at, lifetime, signature, value)
+VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, namespace, "key")
 DO UPDATE SET meta = ?, version = CASE
 WHEN (store_items.expires_at IS NULL
@@ -10838,7 +11445,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 1 END, codec = ?, checksum = ?, search_text = ?, field_terms = ?, created_at = CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.created_at
-ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, value = ?
+ELSE ? END, updated_at = ?, expires_at = ?, lifetime = ?, signature = ?, value = ?
 WHERE NOT (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 RETURNING version
@@ -10851,7 +11458,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 1 END, codec=?, checksum=?, search_text=?, field_terms=?, created_at=CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.created_at
-ELSE ? END, updated_at=?, expires_at=?, lifetime=?, value=?
+ELSE ? END, updated_at=?, expires_at=?, lifetime=?, signature=?, value=?
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
@@ -10868,7 +11475,7 @@ WHEN (store_items.expires_at IS NULL
 ELSE 1 END, codec=?, checksum=?, search_text=?, field_terms=?, created_at=CASE
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.created_at
-ELSE ? END, updated_at=?, expires_at=?, lifetime=?, value=?
+ELSE ? END, updated_at=?, expires_at=?, lifetime=?, signature=?, value=?
 WHERE store_items.tenant = ?
 AND store_items.namespace = ?
 AND store_items."key" = ?
@@ -10880,11 +11487,12 @@ RETURNING version
 
 -- store.write.put_items(expected=any)
 INSERT INTO store_items (tenant, namespace, "key", meta, codec, checksum, search_text, field_terms,
-    updated_at, expires_at, lifetime, value, version, created_at)
+    updated_at, expires_at, lifetime, value, signature, version, created_at)
 SELECT ? AS tenant, i_given.namespace AS namespace, i_given."key" AS "key", i_given.meta AS meta,
   ? AS codec, i_given.checksum AS checksum, i_given.search_text AS search_text,
   i_given.field_terms AS field_terms, ? AS updated_at, i_given.expires_at AS expires_at,
-  i_given.lifetime AS lifetime, i_given.value AS value, 1 AS version, ? AS created_at
+  i_given.lifetime AS lifetime, i_given.value AS value, NULL AS signature, 1 AS version,
+  ? AS created_at
 FROM (
   SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key,
     json_extract(each.value, '$[2]') AS meta, json_extract(each.value, '$[3]') AS checksum,
@@ -10902,16 +11510,17 @@ ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.created_at
 ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
-  lifetime = excluded.lifetime, value = excluded.value
+  lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
 RETURNING namespace, "key", version
 
 -- store.write.put_items(expected=none)
 INSERT INTO store_items (tenant, namespace, "key", meta, codec, checksum, search_text, field_terms,
-    updated_at, expires_at, lifetime, value, version, created_at)
+    updated_at, expires_at, lifetime, value, signature, version, created_at)
 SELECT ? AS tenant, i_given.namespace AS namespace, i_given."key" AS "key", i_given.meta AS meta,
   ? AS codec, i_given.checksum AS checksum, i_given.search_text AS search_text,
   i_given.field_terms AS field_terms, ? AS updated_at, i_given.expires_at AS expires_at,
-  i_given.lifetime AS lifetime, i_given.value AS value, 1 AS version, ? AS created_at
+  i_given.lifetime AS lifetime, i_given.value AS value, NULL AS signature, 1 AS version,
+  ? AS created_at
 FROM (
   SELECT json_extract(each.value, '$[0]') AS namespace, json_extract(each.value, '$[1]') AS key,
     json_extract(each.value, '$[2]') AS meta, json_extract(each.value, '$[3]') AS checksum,
@@ -10929,16 +11538,18 @@ ELSE 1 END, codec = excluded.codec, checksum = excluded.checksum,
 WHEN (store_items.expires_at IS NULL
   OR store_items.expires_at > ?) THEN store_items.created_at
 ELSE excluded.updated_at END, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
-  lifetime = excluded.lifetime, value = excluded.value
+  lifetime = excluded.lifetime, signature = excluded.signature, value = excluded.value
 WHERE NOT (store_items.expires_at IS NULL
   OR store_items.expires_at > ?)
 RETURNING namespace, "key", version
 
 -- store.write.put_vector(native=True)
-INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change, vector)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO embeddings (tenant, namespace, "key", field, model, part, dimensions, change,
+    signature, vector)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, namespace, "key", field, model, part)
-DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change, vector = excluded.vector
+DO UPDATE SET dimensions = excluded.dimensions, change = excluded.change,
+  signature = excluded.signature, vector = excluded.vector
 
 -- store.write.set_item_times()
 UPDATE store_items

@@ -219,7 +219,7 @@ def _json() -> sa.types.TypeEngine:
 
 
 def _signature() -> sa.Column:
-    type_ = sa.LargeBinary().with_variant(oracle.RAW(64), "oracle")
+    type_ = sa.LargeBinary().with_variant(oracle.RAW(80), "oracle")
     return _column("signature", type_, nullable=True)
 
 

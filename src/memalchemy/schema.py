@@ -52,7 +52,7 @@ from memalchemy.row_decoding import decode
 # Lengths are in characters; the API holds ids to byte limits so that the longest composite key
 # stays under the 2,704 bytes of a PostgreSQL index row and the 6,398 of an Oracle one.
 TENANT, THREAD, NAMESPACE, NAME, ENTRY_KEY = Key(64), Key(510), Path(512), Key(255), Key(128)
-SIGNATURE = LargeBinary(64)
+SIGNATURE = LargeBinary(80)
 
 
 class Base(DeclarativeBase):

@@ -26,6 +26,7 @@ from memalchemy.checkpoints.save import Request, Saver, encode_off_loop, put_wri
 from memalchemy.checkpoints.skip_deltas import MAX_CHAIN_DEPTH, RADIX, Tip
 from memalchemy.checkpoints.tip_cache import TipCache
 from memalchemy.codec import values
+from memalchemy.codec.places import state_place
 from memalchemy.codec.search_text import query_terms, snippet
 from memalchemy.contracts import (
     UNSET,
@@ -63,6 +64,7 @@ from memalchemy.database import (
     check_database,
     off_loop,
 )
+from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import namespace_binds
 from memalchemy.errors import InvalidArgument, NotFound
 from memalchemy.events import operation
@@ -90,6 +92,11 @@ from memalchemy.log import (
 )
 from memalchemy.log.listing import ThreadListing, list_logs_below, list_logs_of_thread, read_logs
 from memalchemy.log.scan import PAGE, run_query, scan
+from memalchemy.log.signed_reads import (
+    check_all_checkpoints,
+    check_hit_words,
+    check_newest_checkpoint,
+)
 from memalchemy.log.tables import write_key_range
 from memalchemy.mapping import Fallback, check_state_type, from_mapping, to_mapping
 from memalchemy.metadata import check_metadata, kind_of
@@ -347,7 +354,7 @@ class Checkpointer(Generic[State]):
         now = datetime.now(UTC)
         with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
             found = await self.db.run(
-                partial(load.load_chain, self.db.dialect, log, checkpoint_id, now),
+                partial(load.load_chain, self.db.dialect, log, checkpoint_id, now, self.db.signing),
                 READ,
                 decode=self._decoder(log),
                 connection=connection,
@@ -441,15 +448,35 @@ class Checkpointer(Generic[State]):
         if order == "position":
             assert thread_id is not None
             pages = await self._by_position(thread_id, before, left, connection)
+            if before is None and self.db.signing.signs:
+                pages = self._held_to_head(self._log(thread_id), pages, connection)
         else:
             pages = self._by_id(thread_id, before, below, connection)
         async with aclosing(pages):
             async for rows in pages:
                 for row in rows[:left]:
-                    yield listing.info(row)
+                    yield listing.info(self.db, row)
                 left = None if left is None else left - len(rows)
                 if left is not None and left <= 0:
                     return
+
+    async def _held_to_head(
+        self, log: Log, pages: Any, connection: HostConnection | None
+    ) -> AsyncIterator[Any]:
+        """Yield the pages of a listing, and check that the newest checkpoint is in it.
+
+        If all are listed, that none is missing and none was added.
+        """
+        d, keys, signatures = self.db.dialect, self.db.signing, list[bytes | None]()
+        async with aclosing(pages):
+            async for rows in pages:
+                if not signatures:
+                    newest = partial(check_newest_checkpoint, d, log, rows[0].checkpoint_id, keys)
+                    await self.db.run(newest, READ, connection=connection)
+                signatures += [row.signature for row in rows]
+                yield rows
+        every = partial(check_all_checkpoints, d, log, signatures, keys)
+        await self.db.run(every, READ, connection=connection)
 
     async def _by_position(
         self,
@@ -542,7 +569,7 @@ class Checkpointer(Generic[State]):
             equal = [row for row in rows if row.is_equal]
             if len(equal) == len(rows) or len(rows) < limit:
                 break
-        found: list[Any] = [listing.info(row).as_dict() for row in equal]
+        found: list[Any] = [listing.info(self.db, row).as_dict() for row in equal]
         return await self._with_data(found, connection) if data else found
 
     async def list_with_metadata(
@@ -678,13 +705,26 @@ class Checkpointer(Generic[State]):
             )
         found: list[Any] = [
             {
-                **listing.info(row).as_dict(),
+                **listing.info(self.db, row).as_dict(),
                 "score": score,
                 "snippet": snippet(row.search_text, terms),
             }
             for score, row in best
+            if self._is_proven(row)
         ]
         return await self._with_data(found, connection) if data else found
+
+    def _is_proven(self, row: Any) -> bool:
+        """Hold the words by which a checkpoint was found to the signature of its state.
+
+        Raises:
+            Corrupt, KeyMissing: they are not what was signed.
+        """
+        with errors_about(f"the words of checkpoint {row.checkpoint_id!r}"):
+            log = Log(self.db.tenant, row.thread_id, row.namespace)
+            place = state_place(log.tenant, log.key, row.seq)
+            check_hit_words(place, row.state_signature, row, self.db.signing)
+        return True
 
     async def search_data(
         self,
@@ -900,7 +940,7 @@ class Checkpointer(Generic[State]):
         known = self._cache.get(log) if connection is None else None
         with operation("checkpoint.load", **self._about(thread_id, checkpoint_id)) as event:
             made = await self.db.run(
-                partial(load.load_snapshot, d, log, checkpoint_id, newest_by, now),
+                partial(load.load_snapshot, d, log, checkpoint_id, newest_by, now, self.db.signing),
                 READ,
                 decode=load.snapshot_decoder(log, self.db.keyring, known),
                 connection=connection,
@@ -937,7 +977,10 @@ class Checkpointer(Generic[State]):
             writes: list[Any] = []
             for listed in d.statements.list_batches("p_keys", [(encode_id(one),) for one in some]):
                 rows += await run_query(
-                    self.db, load.read_states(d), log.binds() | listed, connection
+                    self.db,
+                    load.read_states(d, signed=self.db.signing.signs),
+                    log.binds() | listed,
+                    connection,
                 )
             statement = pending_writes.read_writes_of_checkpoints(d)
             for listed in pending_writes.bind_write_keys(d, some):
@@ -1357,7 +1400,11 @@ class Checkpointer(Generic[State]):
             statement = listing.read_checkpoint(d)
             binds |= {"p_checkpoint_id": checkpoint_id}
         rows = await run_query(self.db, statement, binds, connection)
-        return listing.info(rows[0]) if rows else None
+        if self.db.signing.signs and (checkpoint_id is None or not rows):
+            found = rows[0].checkpoint_id if rows else None
+            check = partial(check_newest_checkpoint, d, log, found, self.db.signing)
+            await self.db.run(check, READ, connection=connection)
+        return listing.info(self.db, rows[0]) if rows else None
 
     async def _require_info(
         self, thread_id: str, checkpoint_id: str | None, connection: HostConnection | None
@@ -1377,7 +1424,7 @@ class Checkpointer(Generic[State]):
     ) -> list[CheckpointRecord]:
         given = self._namespace_binds(below=False) | {"p_limit": check_limit(limit), **binds}
         rows = await run_query(self.db, statement, given, connection, replica_ok=True)
-        return [listing.info(row).as_dict() for row in rows]
+        return [listing.info(self.db, row).as_dict() for row in rows]
 
     async def _newest_if(
         self, wanted: Filter, thread_id: str, connection: HostConnection | None
@@ -1403,7 +1450,14 @@ class Checkpointer(Generic[State]):
         self, log: Log, checkpoint_id: str | None, connection: HostConnection | None
     ) -> tuple[Tip, dict[str, Any]] | None:
         return await self.db.run(
-            partial(load.load_chain, self.db.dialect, log, checkpoint_id, datetime.now(UTC)),
+            partial(
+                load.load_chain,
+                self.db.dialect,
+                log,
+                checkpoint_id,
+                datetime.now(UTC),
+                self.db.signing,
+            ),
             READ,
             decode=self._decoder(log),
             connection=connection,

@@ -75,7 +75,7 @@ async def _checkpoints(
     d = db.dialect
     for name in await run_query(db, rewrite.list_in_order(d), log.binds(), connection):
         tip = await db.run(
-            partial(load_chain, d, log, name.checkpoint_id, _BEFORE_ANY_EXPIRY),
+            partial(load_chain, d, log, name.checkpoint_id, _BEFORE_ANY_EXPIRY, db.signing),
             READ,
             connection=connection,
         )
@@ -84,7 +84,7 @@ async def _checkpoints(
         if tip is None or not rows:
             continue  # deleted meanwhile
         parts = rebuild_checkpoint(log, tip, db.keyring).parts()
-        info: Any = listing.info(rows[0]).as_dict()
+        info: Any = listing.info(db, rows[0]).as_dict()
         record: ExportedCheckpoint = (
             info
             | {"tenant": log.tenant, "namespace": list(decode_namespace(log.namespace))}

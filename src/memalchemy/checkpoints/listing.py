@@ -18,13 +18,18 @@ from sqlalchemy import (
 from sqlalchemy import literal_column as constant
 
 from memalchemy.contracts import CheckpointInfo
+from memalchemy.database import Database
+from memalchemy.database.signed_logs import errors_about
 from memalchemy.dialects import Dialect, in_namespace
 from memalchemy.keys import decode_namespace
+from memalchemy.log.signed_reads import check_info
 from memalchemy.log.tables import (
     CHECKPOINT_INFO,
+    CHECKPOINT_ROW,
     CHECKPOINTS,
     DELTAS,
     THREADS,
+    Log,
     constants,
     live,
     of_log,
@@ -38,7 +43,7 @@ def info_columns() -> list[ColumnElement[Any]]:
     return [
         THREADS.c.thread_id,
         THREADS.c.namespace,
-        *(CHECKPOINTS.c[name] for name in CHECKPOINT_INFO),
+        *(CHECKPOINTS.c[name] for name in CHECKPOINT_ROW),
     ]
 
 
@@ -47,8 +52,15 @@ def live_checkpoints() -> Any:
     return CHECKPOINTS.join(THREADS, and_(same_log(THREADS, CHECKPOINTS), live()))
 
 
-def info(row: Any) -> CheckpointInfo:
-    """Return a row of the statements below as a `CheckpointInfo`."""
+def info(db: Database, row: Any) -> CheckpointInfo:
+    """Return a row of the statements below as a `CheckpointInfo`.
+
+    Raises:
+        Corrupt, KeyMissing: the row is not what was signed, in a database with signing keys.
+    """
+    if db.signing.signs:
+        with errors_about(f"checkpoint {row.checkpoint_id!r} of thread {row.thread_id!r}"):
+            check_info(Log(db.tenant, row.thread_id, row.namespace), row, db.signing)
     values = dict(zip(("thread_id", "namespace", *CHECKPOINT_INFO), row, strict=False))
     values["metadata"] = values.pop("meta")
     values["namespace"] = decode_namespace(values["namespace"])
@@ -110,7 +122,7 @@ def list_newest(dialect: Dialect) -> Executable:
     )
     return (
         select(
-            heads.c.thread_id, heads.c.namespace, *(CHECKPOINTS.c[name] for name in CHECKPOINT_INFO)
+            heads.c.thread_id, heads.c.namespace, *(CHECKPOINTS.c[name] for name in CHECKPOINT_ROW)
         )
         .select_from(CHECKPOINTS)
         .join(heads, same_log(CHECKPOINTS, heads))

@@ -6,7 +6,18 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Executable, String, and_, bindparam, func, literal_column, select, union_all
+from sqlalchemy import (
+    Executable,
+    String,
+    and_,
+    bindparam,
+    cast,
+    func,
+    literal_column,
+    null,
+    select,
+    union_all,
+)
 
 from memalchemy.checkpoints.skip_deltas import Link, Tip, decode_tip, rebuild_checkpoint
 from memalchemy.codec import deltas, encryption, payloads, values
@@ -14,12 +25,22 @@ from memalchemy.codec.checksum import check_payload, check_state
 from memalchemy.codec.deltas import CODEC
 from memalchemy.codec.encryption import Keyring
 from memalchemy.codec.places import state_place, write_place
+from memalchemy.codec.signatures import SigningKeys
 from memalchemy.contracts import PendingWrite, Snapshot
 from memalchemy.database import Decode
 from memalchemy.dialects import Dialect
 from memalchemy.errors import Corrupt
 from memalchemy.log import Log
 from memalchemy.log.pending_writes import is_write
+from memalchemy.log.signed_reads import (
+    check_states,
+    check_sums,
+    check_write,
+    join_proof,
+    name_columns,
+    no_proof_columns,
+    proof_columns,
+)
 from memalchemy.log.tables import (
     CHECKPOINTS,
     DELTAS,
@@ -40,6 +61,12 @@ The row of a pending write has 0, 1 or NULL.
 """
 
 _LINK = ("seq", "base_seq", "depth", "codec", "checksum", "payload")
+_PROVEN_WRITE = ("entry_key", "stored_at")
+"""The columns of pending writes that only their signatures need."""
+
+
+def _link(signed: bool) -> tuple[str, ...]:
+    return (*_LINK, "signature") if signed else _LINK
 
 
 def _select_position(which: str) -> Any:
@@ -55,8 +82,9 @@ def _select_position(which: str) -> Any:
     return position.scalar_subquery()
 
 
-def _select_chain(which: str, *also: Any) -> Any:
+def _select_chain(which: str, *also: Any, signed: bool = False) -> Any:
     """Select the rows that a checkpoint is rebuilt from, each with the columns *also*."""
+    link = _link(signed)
     start = CHECKPOINTS.c.seq == _select_position(which)
     first = (
         select(
@@ -64,7 +92,7 @@ def _select_chain(which: str, *also: Any) -> Any:
             CHECKPOINTS.c.checkpoint_id,
             CHECKPOINTS.c.raw_size,
             THREADS.c.epoch.label("epoch"),
-            *(DELTAS.c[name] for name in _LINK),
+            *(DELTAS.c[name] for name in link),
         )
         .select_from(CHECKPOINTS)
         .join(DELTAS, and_(same_log(DELTAS, CHECKPOINTS), DELTAS.c.seq == CHECKPOINTS.c.seq))
@@ -75,7 +103,7 @@ def _select_chain(which: str, *also: Any) -> Any:
     base = DELTAS.alias("base")
     carried = [*(column.name for column in also), "checkpoint_id", "raw_size", "epoch"]
     return first.union_all(
-        select(*(first.c[name] for name in carried), *(base.c[name] for name in _LINK))
+        select(*(first.c[name] for name in carried), *(base.c[name] for name in link))
         .select_from(first)
         # A base is always earlier; a damaged row that says otherwise must not go round for ever.
         .join(base, and_(base.c.seq == first.c.base_seq, base.c.seq < first.c.seq))
@@ -86,28 +114,38 @@ def _select_chain(which: str, *also: Any) -> Any:
 # --- A state -------------------------------------------------------------------------------------
 
 
-@statement(which=("newest", "named"))
-def read_chain(dialect: Dialect, which: str) -> Executable:
+@statement(which=("newest", "named"), signed=(False, True))
+def read_chain(dialect: Dialect, which: str, signed: bool) -> Executable:
     """Select the rows of a checkpoint from its snapshot on, with the epoch of its log.
 
-    The payload rides in the recursion: joined afterwards, PostgreSQL has planned it as a scan of
-    the whole log.
+    With *signed* also what proves them. The payload rides in the recursion: joined afterwards,
+    PostgreSQL has planned it as a scan of the whole log.
     """
-    chain = _select_chain(which)
-    return select(chain).order_by(chain.c.seq)
+    chain = _select_chain(which, signed=signed)
+    return _with_proof(chain, which) if signed else select(chain).order_by(chain.c.seq)
+
+
+def _with_proof(chain: Any, which: str) -> Any:
+    """Select a chain, and in its newest row what proves its checkpoint and the head."""
+    joined, name, head = join_proof(chain)
+    is_newest: Any = literal_column(str(int(which == "newest"))).label("is_newest")
+    columns = (*chain.c, is_newest, *proof_columns(name, head))
+    return select(*columns).select_from(joined).order_by(chain.c.seq)
 
 
 def load_chain(
-    dialect: Dialect, log: Log, checkpoint_id: str | None, now: datetime
+    dialect: Dialect, log: Log, checkpoint_id: str | None, now: datetime, keys: SigningKeys
 ) -> Program[Tip | None]:
     """Return a checkpoint as stored (the newest, without an id); ``None`` if it does not exist."""
     which = "newest" if checkpoint_id is None else "named"
     values = log.binds() | {"p_now": now, "p_checkpoint_id": checkpoint_id}
-    rows = yield read_chain(dialect, which=which), values
-    return _to_tip(rows) if rows else None
+    rows = yield read_chain(dialect, which=which, signed=keys.signs), values
+    if not rows and keys.signs:
+        yield from check_sums(dialect, log, keys)
+    return _to_tip(rows, keys.signs) if rows else None
 
 
-def _to_tip(rows: Sequence[Any]) -> Tip:
+def _to_tip(rows: Sequence[Any], signed: bool) -> Tip:
     """Return the rows of a chain, snapshot first, as a `Tip` whose states are not decoded."""
     links: list[Link] = []
     expected: int | None = None
@@ -121,7 +159,13 @@ def _to_tip(rows: Sequence[Any]) -> Tip:
     if expected is not None:
         raise Corrupt(f"a state that others build on is missing at position {expected}")
     newest = rows[-1]
-    return Tip(newest.checkpoint_id, newest.epoch, tuple(reversed(links)), newest.raw_size)
+    return Tip(
+        newest.checkpoint_id,
+        newest.epoch,
+        tuple(reversed(links)),
+        newest.raw_size,
+        read=rows if signed else None,
+    )
 
 
 def chain_decoder(
@@ -155,14 +199,24 @@ def _existing_parent() -> Any:
     )
 
 
-@statement(which=("newest", "named", "highest"))
-def read_snapshot(dialect: Dialect, which: str) -> Executable:
+@statement(which=("newest", "named", "highest"), signed=(False, True))
+def read_snapshot(dialect: Dialect, which: str, signed: bool) -> Executable:
     """Select the rows of a checkpoint, as `read_chain`, and its pending writes, in one round trip.
 
     *which* is the ``newest``, the one ``named``, or the one of the ``highest`` id.
     """
-    chain = _select_chain(which, _existing_parent())
-    states = select(chain, literal_column(str(STATE_ROW)).label("overwrites"))
+    chain = _select_chain(which, _existing_parent(), signed=signed)
+    state_row: Any = literal_column(str(STATE_ROW)).label("overwrites")
+    states = select(chain, state_row)
+    proofs: list[Any] = []
+    if signed:
+        is_newest: Any = literal_column(str(int(which == "newest"))).label("is_newest")
+        joined, named, head = join_proof(chain)
+        nothing = [cast(null(), DELTAS.c[name].type).label(name) for name in _PROVEN_WRITE]
+        columns = (*chain.c, state_row, *nothing, is_newest, *proof_columns(named, head))
+        states = select(*columns).select_from(joined)
+        proofs = [DELTAS.c[name] for name in _PROVEN_WRITE]
+        proofs += [literal_column("0").label("is_newest"), *no_proof_columns()]
     key, text = DELTAS.c.entry_key, String()
     low: Any
     high: Any
@@ -185,8 +239,9 @@ def read_snapshot(dialect: Dialect, which: str) -> Executable:
         DELTAS.c.label.label("checkpoint_id"),
         DELTAS.c.seq.label("raw_size"),
         DELTAS.c.seq.label("epoch"),
-        *(DELTAS.c[name] for name in _LINK),
+        *(DELTAS.c[name] for name in _link(signed)),
         DELTAS.c.overwrites,
+        *proofs,
     ).where(of_log(DELTAS), is_write(), key >= low, key < high, DELTAS.c.label == wanted)
     return union_all(states, writes)
 
@@ -198,7 +253,12 @@ class StoredSnapshot(tuple[Tip, str | None, list[Any]]):
 
 
 def load_snapshot(
-    dialect: Dialect, log: Log, checkpoint_id: str | None, newest_by: str, now: datetime
+    dialect: Dialect,
+    log: Log,
+    checkpoint_id: str | None,
+    newest_by: str,
+    now: datetime,
+    keys: SigningKeys,
 ) -> Program[StoredSnapshot | None]:
     """Return a checkpoint as stored, with its pending writes; ``None`` if it does not exist.
 
@@ -209,13 +269,15 @@ def load_snapshot(
     if checkpoint_id is not None:
         which = "named"
         values |= write_key_range(checkpoint_id)
-    rows = yield read_snapshot(dialect, which=which), values
+    rows = yield read_snapshot(dialect, which=which, signed=keys.signs), values
     states = [row for row in rows if row.overwrites == STATE_ROW]
     if not states:
+        if keys.signs:
+            yield from check_sums(dialect, log, keys)
         return None
     states.sort(key=lambda row: row.seq)
     writes = [row for row in rows if row.overwrites != STATE_ROW]
-    return StoredSnapshot((_to_tip(states), states[0].parent_id, writes))
+    return StoredSnapshot((_to_tip(states, keys.signs), states[0].parent_id, writes))
 
 
 def snapshot_decoder(
@@ -249,6 +311,7 @@ def decode_writes(
     """
     found: dict[tuple[str, int], PendingWrite] = {}
     for row in sorted(rows, key=lambda row: row.seq):
+        check_write(log, checkpoint_id, row, keyring.signing)
         place = write_place(log.tenant, log.key, row.seq, checkpoint_id)
         stored = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)
         task_id, task_path, writes = payloads.decode_writes(
@@ -263,8 +326,8 @@ def decode_writes(
 # --- Some states with their pending writes -------------------------------------------------------
 
 
-@statement()
-def read_states(dialect: Dialect) -> Executable:
+@statement(signed=(False, True))
+def read_states(dialect: Dialect, signed: bool) -> Executable:
     """Select all rows that some checkpoints of a log are rebuilt from.
 
     ``p_keys`` lists the checkpoints; see `list_batches`.
@@ -290,7 +353,8 @@ def read_states(dialect: Dialect) -> Executable:
         select(
             name.c.checkpoint_id,
             parent.c.checkpoint_id.label("parent_id"),
-            *(DELTAS.c[column] for column in _LINK),
+            *(DELTAS.c[column] for column in _link(signed)),
+            *(name_columns(name) if signed else ()),
         )
         .select_from(DELTAS)
         .outerjoin(name, and_(same_log(name, DELTAS), name.c.seq == DELTAS.c.seq))
@@ -314,6 +378,7 @@ def decode_snapshots(
         KeyMissing, NotEncrypted: see `Keyring.decrypt`.
     """
     states: dict[int, values.Parts] = {}
+    check_states(log, rows, keyring.signing)
     for row in rows:
         place = state_place(log.tenant, log.key, row.seq)
         _, checksum, payload = keyring.decrypt(row.codec, row.checksum, bytes(row.payload), place)

@@ -63,7 +63,7 @@ def rewrite_log(
     names = yield list_in_order(dialect), log.binds()
     tip: Tip | None = None
     for name in names:
-        read = yield from load_chain(dialect, log, name.checkpoint_id, now)
+        read = yield from load_chain(dialect, log, name.checkpoint_id, now, keyring.signing)
         if read is None:
             return 0  # the log expired meanwhile
         parts = rebuild(log, read, keyring).parts()

@@ -358,7 +358,9 @@ class Saver:
             return cached
         event.cache_hit = False
         read = await self.db.run(
-            lambda: load_chain(self.db.dialect, request.log, request.parent_id, request.now),
+            lambda: load_chain(
+                self.db.dialect, request.log, request.parent_id, request.now, self.db.signing
+            ),
             READ,
             decode=Decode(partial(self._rebuilt, request.log), decoded_size),
             connection=connection,

@@ -13,6 +13,7 @@ Pure: bytes and numbers, no I/O.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from memalchemy.codec.values import (
     state_size,
 )
 from memalchemy.errors import Corrupt, KeyMissing, NotEncrypted, about
+from memalchemy.log.signed_reads import check_chain
 from memalchemy.log.tables import Log
 
 MAX_CHAIN_DEPTH = 1024
@@ -84,6 +86,8 @@ class Tip:
     """The state's encoded size, decompressed."""
     textual: frozenset[str] = frozenset()
     """The keys of values that are known to hold nothing binary, see `values.encode_plain`."""
+    read: Sequence[Any] | None = field(default=None, compare=False, repr=False)
+    """The rows as they were read, in a database with signing keys, until they are checked."""
 
     @property
     def seq(self) -> int:
@@ -248,6 +252,7 @@ def rebuild(log: Log, tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) 
     """
     if not tip.links or tip.links[0].depth != 0:
         raise Corrupt("the first state of a chain is missing")
+    check_chain(log, tip.read, keyring.signing)
     links, checksum = [], 0
     for link in tip.links:
         codec, checksum, payload = open_link(log, link, keyring)
@@ -259,7 +264,7 @@ def rebuild(log: Log, tip: Tip, keyring: Keyring, limit: int = MAX_STATE_BYTES) 
     if len(links) > 1:
         parts = deltas.apply_deltas(parts, (link.payload for link in links[1:]), limit)
     check_state(parts, checksum)
-    return replace(tip, links=(*links[:-1], replace(links[-1], parts=parts)))
+    return replace(tip, links=(*links[:-1], replace(links[-1], parts=parts)), read=None)
 
 
 def reuse_if_same(log: Log, tip: Tip, known: Tip | None, keyring: Keyring) -> Tip | None:
@@ -272,6 +277,7 @@ def reuse_if_same(log: Log, tip: Tip, known: Tip | None, keyring: Keyring) -> Ti
     ends = [(t.epoch, t.checkpoint_id, t.links[-1].seq, t.links[-1].checksum) for t in (tip, known)]
     if ends[0] != ends[1]:
         return None
+    check_chain(log, tip.read, keyring.signing)
     for link in tip.links:
         open_link(log, link, keyring)
     return known

@@ -81,6 +81,7 @@ class WordKeeper:
                     log,
                     heir.checkpoint_id,
                     self._rules["p_now"],
+                    self._db.signing,
                 ),
                 READ,
                 decode=Decode(partial(self._words_of, log), _size_to_split),
@@ -104,7 +105,9 @@ class WordKeeper:
             log = self._logs[heir.log_id]
             words = (self._words or {}).get(heir)
             if words is None:  # somebody has saved since, and another checkpoint stays
-                tip = yield from load_chain(d, log, heir.checkpoint_id, values["p_now"])
+                tip = yield from load_chain(
+                    d, log, heir.checkpoint_id, values["p_now"], self._db.signing
+                )
                 words = self._words_of(log, tip)
             yield from self._add(log, heir.seq, pruned, words)
         return True

@@ -30,7 +30,8 @@ _VERSION = b"\x01"
 _ID, _HASH, _NONCE = 4, 16, 8
 _PREFIX = len(_VERSION) + _ID
 _ROW_LENGTHS = {_PREFIX + _HASH, _PREFIX + 2 * _HASH}
-_HEAD_LENGTH = _PREFIX + _NONCE + 3 * _HASH
+_POSITION = 8
+_HEAD_LENGTH = _PREFIX + _NONCE + _POSITION + 3 * _HASH
 _MODULUS = 1 << 8 * _HASH
 
 MAX_SIGNATURE_BYTES = _HEAD_LENGTH
@@ -38,17 +39,17 @@ MAX_SIGNATURE_BYTES = _HEAD_LENGTH
 
 
 class Sums(NamedTuple):
-    """The sums of a log: over its checkpoints, and over its entries and pending writes."""
+    """What a head tells of the rows of its log."""
 
     checkpoints: int
+    """The sum over its checkpoints."""
     others: int
+    """The sum over its entries and pending writes."""
+    last_entry: int
+    """The position of its newest entry; 0 if it has none."""
 
-    def plus(self, name: str, element: int) -> Sums:
-        """Return the sums with *element* added to one of them."""
-        return self._replace(**{name: (getattr(self, name) + element) % _MODULUS})
 
-
-NO_ROWS = Sums(0, 0)
+NO_ROWS = Sums(0, 0, 0)
 
 
 class _Key:
@@ -122,7 +123,8 @@ class SigningKeys:
 
         Args:
             content: the kind of the row, its place, and all that a load reads of it.
-            words: what only a search reads; ``None`` for a row that has no such columns.
+            words: the place once more, and what only a search reads; ``None`` for a row that has no
+                such columns.
         """
         key = self._first
         assert key is not None
@@ -194,19 +196,23 @@ class SigningKeys:
         made = blake2b(signature[: _PREFIX + _HASH], digest_size=_HASH, key=key.element)
         return int.from_bytes(made.digest())
 
-    def sum_of(self, signatures: Iterable[bytes | None]) -> int:
+    def sum_of(self, signatures: Iterable[bytes | None], so_far: int = 0) -> int:
         """Return the sum over rows. Rows without a signature add nothing.
 
         Raises:
             NotSigned: a row has none, and unsigned rows are not allowed.
         """
-        total = 0
         for signature in signatures:
             if signature is not None:
-                total += self.element(signature)
+                so_far += self.element(signature)
             elif not self.allow_unsigned:
                 raise NotSigned
-        return total % _MODULUS
+        return so_far % _MODULUS
+
+    def replaced(self, so_far: int, new: bytes, old: bytes | None) -> int:
+        """Return a sum after a row was signed anew; *old* is ``None`` for a row that was added."""
+        less = 0 if old is None else self.element(old)
+        return (so_far + self.element(new) - less) % _MODULUS
 
     def sign_head(self, content: Sequence[Any], sums: Sums) -> bytes:
         """Return the signature of a head, with the sums of its log."""
@@ -214,7 +220,8 @@ class SigningKeys:
         assert key is not None
         nonce = os.urandom(_NONCE)
         masked = _mask(key, nonce, content[:2], sums)
-        begins = _VERSION + key.id + nonce + masked
+        last = sums.last_entry.to_bytes(_POSITION)
+        begins = _VERSION + key.id + nonce + last + masked
         return begins + _hash(key.row, (begins, *content))
 
     def check_head(self, signature: bytes | None, content: Sequence[Any]) -> Sums | None:
@@ -232,10 +239,10 @@ class SigningKeys:
         begins = signature[:-_HASH]
         if _hash(key.row, (begins, *content)) != signature[-_HASH:]:
             raise _not_what_was_signed()
-        masked = begins[_PREFIX + _NONCE :]
-        sums = Sums(int.from_bytes(masked[:_HASH]), int.from_bytes(masked[_HASH:]))
-        opened = _mask(key, begins[_PREFIX : _PREFIX + _NONCE], content[:2], sums)
-        return Sums(int.from_bytes(opened[:_HASH]), int.from_bytes(opened[_HASH:]))
+        nonce, rest = begins[_PREFIX : _PREFIX + _NONCE], begins[_PREFIX + _NONCE :]
+        last, masked = int.from_bytes(rest[:_POSITION]), rest[_POSITION:]
+        opened = _mask(key, nonce, content[:2], _to_sums(masked))
+        return _to_sums(opened)._replace(last_entry=last)
 
 
 UNSIGNED = SigningKeys()
@@ -247,10 +254,14 @@ def signing_key_id(signature: bytes) -> str:
 
 
 def _mask(key: _Key, nonce: bytes, place: Sequence[Any], sums: Sums) -> bytes:
-    """Return sums masked, or masked sums open, as bytes."""
+    """Return both sums masked, or masked ones open, as bytes."""
     mask = blake2b(nonce + encode_fields(place), digest_size=2 * _HASH, key=key.mask).digest()
     both = sums.checkpoints << 8 * _HASH | sums.others
     return (int.from_bytes(mask) ^ both).to_bytes(2 * _HASH)
+
+
+def _to_sums(both: bytes) -> Sums:
+    return Sums(int.from_bytes(both[:_HASH]), int.from_bytes(both[_HASH:]), 0)
 
 
 def _hash(key: bytes, fields: Sequence[Any]) -> bytes:

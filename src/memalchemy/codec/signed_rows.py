@@ -91,10 +91,21 @@ def delta_content(
     return (*place, base_seq, depth, entry_key, overwrites, occurred_at, stored_at, codec, payload)
 
 
+def delta_words(place: Place, radix: int | None, search_text: str | None) -> Sequence[Any]:
+    """Return what is signed apart of a row of ``deltas``."""
+    return (*place, radix, search_text)
+
+
 def delta_content_of(row: Any, log_id: UUID) -> Sequence[Any]:
     """Return what is signed of a row of ``deltas`` that was read, as one of the log *log_id*."""
     place = row_place(row.tenant, log_id, row.seq, row.kind, row.label)
     return delta_content(place, **{name: getattr(row, name) for name in DELTA})
+
+
+def delta_words_of(row: Any, log_id: UUID) -> Sequence[Any]:
+    """Return what is signed apart of a row of ``deltas``, as one of the log *log_id*."""
+    place = row_place(row.tenant, log_id, row.seq, row.kind, row.label)
+    return delta_words(place, row.radix, row.search_text)
 
 
 def checkpoint_content_of(row: Any, log_id: UUID) -> Sequence[Any]:

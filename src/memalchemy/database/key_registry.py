@@ -332,7 +332,8 @@ def before_payloads(
 
 
 def _registered(scope: str) -> Any:
-    here = ITEMS.c.namespace.in_([KEYS_NAMESPACE, SIGNING_NAMESPACE])
+    kept_in = (ITEMS.c.namespace == name for name in (KEYS_NAMESPACE, SIGNING_NAMESPACE))
+    here = or_(*kept_in)
     if scope == "all":
         return here
     return and_(ITEMS.c.tenant == bindparam("k_tenant", type_=ITEMS.c.tenant.type), here)

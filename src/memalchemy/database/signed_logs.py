@@ -37,6 +37,8 @@ from memalchemy.codec.signed_rows import (
     checkpoint_content_of,
     delta_content,
     delta_content_of,
+    delta_words,
+    delta_words_of,
     head_content,
 )
 from memalchemy.database.sealing import place_of_row
@@ -59,10 +61,12 @@ _SIGNED_COLUMNS = {
 }
 
 Key = tuple[str, int]
-"""A row of a log: ``checkpoints``, ``others`` or ``states``, and its position.
+"""A row of a log: one of `_KINDS`, and its position.
 
 States are in no sum: a checkpoint whose state is missing cannot be read.
 """
+
+_KINDS = ("checkpoint", "entry", "write", "state")
 
 _COLUMNS = {
     "state": ("base_seq", "depth", "codec", "payload"),
@@ -206,7 +210,7 @@ class LogSigner:
         """
         if log.known is not None:
             return
-        known = yield from _read_signatures(self._dialect, log_id)
+        known = yield from read_signatures(self._dialect, log_id)
         with errors_about(log.name):
             if log.sums is not None and sum_up(self._keys, known) != log.sums:
                 raise rows_do_not_add_up()
@@ -215,7 +219,7 @@ class LogSigner:
     def _sum_up(self, log_id: UUID, log: _Log) -> Program[Sums | None]:
         """Return the sums of a log of which rows were deleted."""
         assert log.known is not None
-        there = yield from _read_signatures(self._dialect, log_id)
+        there = yield from read_signatures(self._dialect, log_id)
         expected = log.known | log.signed
         with errors_about(log.name):
             if any(expected.get(key, b"") != signature for key, signature in there.items()):
@@ -225,10 +229,17 @@ class LogSigner:
     def _note(self, log: _Log, key: Key, signature: bytes, was: bytes | None = None) -> None:
         """Note that a row was signed, in place of one with the signature *was*."""
         log.signed[key] = signature
-        if log.sums is None or key[0] == "states":
+        if log.sums is None:
             return
-        more = self._keys.element(signature) - (0 if was is None else self._keys.element(was))
-        log.sums = log.sums.plus(key[0], more)
+        kind, seq = key
+        if kind == "checkpoint":
+            total = self._keys.replaced(log.sums.checkpoints, signature, was)
+            log.sums = log.sums._replace(checkpoints=total)
+        elif kind in ("entry", "write"):
+            total = self._keys.replaced(log.sums.others, signature, was)
+            log.sums = log.sums._replace(others=total)
+        if kind == "entry":
+            log.sums = log.sums._replace(last_entry=max(log.sums.last_entry, seq))
 
     # --- Rows that a statement binds -------------------------------------------------------------
 
@@ -258,9 +269,9 @@ class LogSigner:
         signature = binds["p_signature"] = self._keys.sign(content)
         log = self._logs[log_id]
         if there is not None:
-            log.signed.pop(("checkpoints", there.seq), None)
+            log.signed.pop(("checkpoint", there.seq), None)
         was = None if there is None else there.signature
-        self._note(log, ("checkpoints", binds["p_seq"]), signature, was)
+        self._note(log, ("checkpoint", binds["p_seq"]), signature, was)
 
     def _sign_deltas(self, binds: MutableMapping[str, Any]) -> None:
         """Sign the state, the pending writes, or the entries that a statement binds."""
@@ -272,9 +283,11 @@ class LogSigner:
         columns = {name: binds[f"p_{name}"] for name in _COLUMNS[str(place[0])]}
         words = None if place[0] == "write" else binds["p_search_text"]
         radix = binds["p_radix"] if place[0] == "state" else None
-        signature = self._keys.sign(delta_content(place, **columns), (radix, words))
+        signature = self._keys.sign(
+            delta_content(place, **columns), delta_words(place, radix, words)
+        )
         binds["p_signature"] = signature
-        self._note(log, (_GROUPS[str(place[0])], binds["p_seq"]), signature)
+        self._note(log, (str(place[0]), binds["p_seq"]), signature)
 
     def _sign_entries(self, log: _Log, binds: MutableMapping[str, Any]) -> None:
         """Sign entries that are sent as arrays."""
@@ -283,16 +296,17 @@ class LogSigner:
         for seq, entry_key, occurred_at, codec, payload, words in zip(
             *(binds[f"e_{name}"] for name in names), strict=True
         ):
+            place = entry_place(binds["k_tenant"], binds["k_log_id"], seq)
             content = delta_content(
-                entry_place(binds["k_tenant"], binds["k_log_id"], seq),
+                place,
                 entry_key=entry_key,
                 occurred_at=occurred_at,
                 stored_at=binds["p_stored_at"],
                 codec=codec,
                 payload=payload,
             )
-            signatures.append(self._keys.sign(content, (None, words)))
-            self._note(log, ("others", seq), signatures[-1])
+            signatures.append(self._keys.sign(content, delta_words(place, None, words)))
+            self._note(log, ("entry", seq), signatures[-1])
 
     # --- Rows that a statement changes in place, or copies ---------------------------------------
 
@@ -345,21 +359,18 @@ class LogSigner:
             self._keys.check(row.signature, checkpoint_content_of(row, log_id))
         else:
             self._keys.check(row.signature, delta_content_of(row, log_id))
-            self._keys.check_words(row.signature, [row.radix, row.search_text])
+            self._keys.check_words(row.signature, delta_words_of(row, log_id))
 
     def _signature_of(self, table: str, row: Any) -> bytes:
         if table == "checkpoints":
             return self._keys.sign(checkpoint_content_of(row, row.log_id))
-        return self._keys.sign(delta_content_of(row, row.log_id), [row.radix, row.search_text])
-
-
-_GROUPS = {"state": "states", "entry": "others", "write": "others"}
+        return self._keys.sign(delta_content_of(row, row.log_id), delta_words_of(row, row.log_id))
 
 
 def _key_of(table: str, row: Any) -> Key:
     if table == "checkpoints":
-        return table, row.seq
-    return _GROUPS.get(row.kind, "states"), row.seq
+        return "checkpoint", row.seq
+    return row.kind if row.kind in _KINDS else "state", row.seq
 
 
 def _signed_at(row: Any, signature: bytes) -> dict[str, Any]:
@@ -369,10 +380,10 @@ def _signed_at(row: Any, signature: bytes) -> dict[str, Any]:
 # --- The sums of a log ---------------------------------------------------------------------------
 
 
-def _read_signatures(dialect: Dialect, log_id: UUID) -> Program[dict[Key, bytes | None]]:
+def read_signatures(dialect: Dialect, log_id: UUID) -> Program[dict[Key, bytes | None]]:
     """Return the signatures of the checkpoints, entries and pending writes of a log."""
     rows = yield list_signatures(dialect), {"k_log_id": log_id}
-    return {("others" if row.is_other else "checkpoints", row.seq): row.signature for row in rows}
+    return {(_KINDS[row.kind], row.seq): row.signature for row in rows}
 
 
 def sum_up(keys: SigningKeys, signatures: Mapping[Key, bytes | None]) -> Sums:
@@ -381,12 +392,10 @@ def sum_up(keys: SigningKeys, signatures: Mapping[Key, bytes | None]) -> Sums:
     Raises:
         NotSigned: a row has no signature, and unsigned rows are not allowed.
     """
-    return Sums(
-        *(
-            keys.sum_of(one for (group, _), one in signatures.items() if group == name)
-            for name in Sums._fields
-        )
-    )
+    checkpoints = keys.sum_of(one for (kind, _), one in signatures.items() if kind == "checkpoint")
+    others = keys.sum_of(one for (kind, _), one in signatures.items() if kind != "checkpoint")
+    last_entry = max((seq for kind, seq in signatures if kind == "entry"), default=0)
+    return Sums(checkpoints, others, last_entry)
 
 
 def rows_do_not_add_up() -> Corrupt:
@@ -456,14 +465,14 @@ def read_signed_rows(dialect: Dialect, table: str) -> Executable:
 @statement()
 def list_signatures(dialect: Dialect) -> Executable:
     """Select the positions and signatures of the checkpoints, entries and writes of a log."""
-    others = DELTAS.c.kind.in_([literal_column("'entry'"), literal_column("'write'")])
-    named, rest = (
-        select(
-            table.c.seq, table.c.signature, literal_column(flag, Integer).label("is_other")
-        ).where(_of_log(table))
-        for table, flag in ((CHECKPOINTS, "0"), (DELTAS, "1"))
-    )
-    return union_all(named, rest.where(others))
+
+    def of_kind(at: int, table: Table, *where: Any) -> Any:
+        number = literal_column(str(at), Integer).label("kind")
+        return select(table.c.seq, table.c.signature, number).where(_of_log(table), *where)
+
+    is_entry, is_write = (DELTAS.c.kind == literal_column(f"'{kind}'") for kind in _KINDS[1:3])
+    kinds = of_kind(0, CHECKPOINTS), of_kind(1, DELTAS, is_entry), of_kind(2, DELTAS, is_write)
+    return union_all(*kinds)
 
 
 def _signature() -> Any:

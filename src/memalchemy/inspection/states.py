@@ -56,7 +56,7 @@ class States:
             statement = listing.read_checkpoint(self.db.dialect)
             binds |= {"p_checkpoint_id": at}
         rows = await run_query(self.db, statement, binds)
-        return listing.info(rows[0]) if rows else None
+        return listing.info(self.db, rows[0]) if rows else None
 
     async def require_checkpoint(self, log: Log, at: str | None) -> CheckpointInfo:
         """Return a checkpoint, by default the newest, without its state.

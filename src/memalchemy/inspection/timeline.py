@@ -99,7 +99,7 @@ async def read_timeline(
     rows = await run_query(db, statement, binds, replica_ok=True)
     if not rows and is_first:
         await read_head(db, log)
-    infos = [listing.info(row) for row in rows]
+    infos = [listing.info(db, row) for row in rows]
     shown = infos[:limit]
     parents = await _positions(db, log, {info.parent_id for info in shown} - {None})
     writes = await count_writes(db, log, [info.checkpoint_id for info in shown])

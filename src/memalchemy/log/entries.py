@@ -41,7 +41,7 @@ from memalchemy.statements import NAMELESS, Program, statement
 
 MAX_POSITION = 2**62
 _VALUE_COLUMNS = ("seq", "codec", "checksum", "payload")
-_ENTRY_COLUMNS = (*_VALUE_COLUMNS, "entry_key", "occurred_at", "stored_at")
+_ENTRY_COLUMNS = (*_VALUE_COLUMNS, "entry_key", "occurred_at", "stored_at", "signature")
 
 
 def is_entry(table: Any = DELTAS) -> ColumnElement[bool]:

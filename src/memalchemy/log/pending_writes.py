@@ -21,7 +21,10 @@ from memalchemy.log.heads import Head, read_head
 from memalchemy.log.tables import DELTAS, MAX_ID_IN_KEY, Log, constants, of_log, write_key_range
 from memalchemy.statements import Program, statement
 
-COLUMNS = ("seq", "overwrites", "codec", "checksum", "payload")
+COLUMNS = (
+    *("seq", "overwrites", "codec", "checksum", "payload"),
+    *("entry_key", "stored_at", "signature"),
+)
 
 
 def is_write(table: Any = DELTAS) -> ColumnElement[bool]:

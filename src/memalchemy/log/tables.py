@@ -41,6 +41,8 @@ CHECKPOINT_INFO = (
     "occurred_at",
 )
 """The columns of ``checkpoints`` in a `CheckpointInfo`, in its order, after the log's names."""
+CHECKPOINT_ROW = (*CHECKPOINT_INFO, "ordinal", "rests_on", "run_id", "signature")
+"""The same, and those that prove a row."""
 STATES = ("snapshot", "delta")
 WRITE_PREFIX = "w/"
 MAX_ID_IN_KEY = 64

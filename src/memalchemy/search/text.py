@@ -48,7 +48,7 @@ from sqlalchemy import (
 from memalchemy.codec.signed_rows import ITEM_WORDS
 from memalchemy.dialects import Dialect, namespace_binds
 from memalchemy.log.entries import is_entry
-from memalchemy.log.tables import CHECKPOINT_INFO, CHECKPOINTS, DELTAS, THREADS, live, same_log
+from memalchemy.log.tables import CHECKPOINT_ROW, CHECKPOINTS, DELTAS, THREADS, live, same_log
 from memalchemy.search.scope import ITEMS, STORED, live_item, not_internal, stored
 from memalchemy.statements import Answer, Program, statement
 
@@ -292,7 +292,10 @@ def find_in_logs(
 
 # --- Entries --------------------------------------------------------------------------------------
 
-_ENTRY = ("entry_key", "occurred_at", "stored_at", "codec", "checksum", "search_text", "payload")
+_ENTRY = (
+    *("entry_key", "occurred_at", "stored_at", "codec", "checksum", "search_text", "payload"),
+    "signature",
+)
 
 
 @statement(scope=LOG_SCOPES, weighed=(False, True), one=(False, True))
@@ -424,9 +427,10 @@ def search_checkpoints(
                 *(best.c[name] for name in _LOG_NAMES),
                 *(
                     best.c.seq if name == "seq" else _if_few(few, CHECKPOINTS.c[name])
-                    for name in CHECKPOINT_INFO
+                    for name in CHECKPOINT_ROW
                 ),
                 best.c.log_id,
+                *(_if_few(few, column) for column in _proof_of_words()),
                 score,
                 _opening(DELTAS.c.search_text),
                 _if_few(few, DELTAS.c.search_text),
@@ -447,6 +451,11 @@ def _may_find_last_stored(dialect: Dialect, scope: str) -> bool:
     return dialect.text.finds_last_stored and scope in ("namespace", "below")
 
 
+def _proof_of_words() -> list[Any]:
+    """Return the columns that prove the words of a state, beside them."""
+    return [DELTAS.c.signature.label("state_signature"), DELTAS.c.radix]
+
+
 @statement()
 def read_found_checkpoints(dialect: Dialect) -> Executable:
     """The checkpoints that ``p_keys`` lists, with the columns of a hit."""
@@ -455,8 +464,9 @@ def read_found_checkpoints(dialect: Dialect) -> Executable:
     return (
         select(
             *(THREADS.c[name] for name in _LOG_NAMES),
-            *(CHECKPOINTS.c[name] for name in CHECKPOINT_INFO),
+            *(CHECKPOINTS.c[name] for name in CHECKPOINT_ROW),
             CHECKPOINTS.c.log_id,
+            *_proof_of_words(),
             DELTAS.c.search_text,
         )
         .select_from(CHECKPOINTS)

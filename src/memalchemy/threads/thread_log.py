@@ -67,6 +67,7 @@ from memalchemy.log import (
     truncate_to_second,
 )
 from memalchemy.log.entries import clear_entries
+from memalchemy.log.signed_reads import check_all_entries, check_newest_entry
 from memalchemy.search.text import ScoredRow, find_entries, search_scope
 from memalchemy.statements import Answer, Program
 from memalchemy.threads import entry_rows
@@ -699,11 +700,11 @@ class ThreadLog:
         make: Callable[[Sequence[int], Sequence[Any], Sequence[int]], Made],
         found: Sequence[Any],
     ) -> Made:
+        log = self._log(thread_id)
+        entry_rows.check_entries(log, self.db.keyring, found)
         columns = list(zip(*found, strict=True)) or [()] * (_PAYLOAD + 1)
-        _, _, seqs, codecs, checksums, payloads = columns
-        decoded = entry_rows.decode_values(
-            self._log(thread_id), self.db.keyring, seqs, codecs, checksums, payloads
-        )
+        _, _, seqs, codecs, checksums, payloads = columns[: _PAYLOAD + 1]
+        decoded = entry_rows.decode_values(log, self.db.keyring, seqs, codecs, checksums, payloads)
         return make(seqs, decoded, checksums)
 
     async def _append(
@@ -828,15 +829,19 @@ class ThreadLog:
         self, thread_id: str, *, whole: bool
     ) -> Callable[[LogReading | None], Program[Answer]]:
         """Return the program that reads what is new since an earlier reading, or everything."""
-        news = entries.read_changes(self.db.dialect, whole=whole)
-        binds = self._log(thread_id).binds() | {"p_now": datetime.now(UTC)}
+        log, d, keys = self._log(thread_id), self.db.dialect, self.db.signing
+        news = entries.read_changes(d, whole=whole or keys.signs)
+        binds = log.binds() | {"p_now": datetime.now(UTC)}
 
         def program(seen: LogReading | None) -> Program[Answer]:
             if seen is not None:
                 rows = yield news, binds | {"p_epoch": seen.epoch, "p_after": seen.position}
                 if not _is_other_history(seen, rows):
+                    yield from check_newest_entry(d, log, rows, keys)
                     return rows
-            return (yield news, binds | {"p_epoch": -1, "p_after": -1})
+            rows = yield news, binds | {"p_epoch": -1, "p_after": -1}
+            yield from check_all_entries(d, log, rows, keys)
+            return rows
 
         return program
 
@@ -868,8 +873,15 @@ class ThreadLog:
             binds["p_until"] = _ALWAYS[1] if until is None else check_time(until, "until")
         statement = entries.read_entries(self.db.dialect, end=end, timed=timed)
 
+        log, d, keys = self._log(thread_id), self.db.dialect, self.db.signing
+
         def program() -> Program[Answer]:
-            return (yield statement, binds)
+            rows = yield statement, binds
+            if after is None and before is None and not timed and len(rows) < binds["p_limit"]:
+                yield from check_all_entries(d, log, rows, keys)
+            elif before is None and until is None and end == "last":
+                yield from check_newest_entry(d, log, rows[::-1], keys)
+            return rows
 
         with operation("thread.read", **self._about(thread_id)) as event:
             return await self.db.run(

@@ -12,10 +12,11 @@ from zlib import crc32
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import update
+from sqlalchemy import Connection, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from memalchemy import Database, Store
+from memalchemy.codec.signed_rows import item_content_of
 from memalchemy.contracts import StoreItem
 from memalchemy.schema import StoreItemRow
 

@@ -71,7 +71,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=log, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -91,7 +92,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=log, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -105,7 +107,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=log, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -124,7 +127,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=log, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -137,7 +141,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=thread, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -160,7 +165,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=thread, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -177,7 +183,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=thread, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -199,7 +206,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=thread, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -215,7 +223,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=namespace, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -236,7 +245,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=namespace, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -251,7 +261,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=namespace, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -271,7 +282,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=namespace, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -285,7 +297,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -307,7 +320,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -323,7 +337,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=tenant, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -344,7 +359,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_by_id(scope=tenant, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -375,7 +391,8 @@ WITH newest AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
       :match_pair RETURNING JSON)) THEN 1
 ELSE 0 END AS is_equal
@@ -404,7 +421,8 @@ WITH newest AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
       :match_pair RETURNING JSON)) THEN 1
 ELSE 0 END AS is_equal
@@ -433,7 +451,8 @@ WITH newest AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
       :match_pair RETURNING JSON)) THEN 1
 ELSE 0 END AS is_equal
@@ -462,7 +481,8 @@ WITH newest AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta,
       :match_pair RETURNING JSON)) THEN 1
 ELSE 0 END AS is_equal
@@ -494,7 +514,8 @@ WITH newest AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (NOT json_equal(checkpoints.meta, json_mergepatch(checkpoints.meta, :match_key RETURNING JSON))
   AND json_equal(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
       json_mergepatch(json_mergepatch('{}', checkpoints.meta RETURNING JSON),
@@ -526,7 +547,8 @@ WITH newest AS (
   FETCH FIRST :p_limit ROWS ONLY)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN json_equal(checkpoints.meta, json_mergepatch(json_mergepatch(checkpoints.meta,
         :match_key RETURNING JSON), :match_pair RETURNING JSON)) THEN 1
 ELSE 0 END AS is_equal
@@ -539,7 +561,8 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -553,7 +576,8 @@ FETCH FIRST :p_limit ROWS ONLY
 -- checkpoints.listing.list_checkpoints(before=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -584,7 +608,8 @@ ORDER BY threads.thread_id, threads.namespace
 -- checkpoints.listing.list_newest()
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN (
   SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
@@ -683,7 +708,8 @@ AND json_equal(threads.meta, json_mergepatch(json_mergepatch(threads.meta,
 -- checkpoints.listing.list_until()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -738,7 +764,8 @@ AND (EXISTS (
 -- checkpoints.listing.read_checkpoint()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -747,7 +774,7 @@ AND (threads.expires_at IS NULL
 WHERE checkpoints.log_id = :k_log_id
 AND checkpoints.checkpoint_id = :p_checkpoint_id
 
--- checkpoints.load.read_chain(which=newest)
+-- checkpoints.load.read_chain(which=newest, signed=False)
 WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum, payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
@@ -777,7 +804,53 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.load.read_chain(which=named)
+-- checkpoints.load.read_chain(which=newest, signed=True)
+WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum, payload,
+    signature) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = :k_log_id
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints wanted
+    WHERE wanted.log_id = :k_log_id)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = :k_log_id)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload, chain.signature, 1 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints name ON name.log_id = :k_log_id
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads head ON head.log_id = name.log_id
+ORDER BY chain.seq
+
+-- checkpoints.load.read_chain(which=named, signed=False)
 WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum, payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
     threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
@@ -808,7 +881,54 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.load.read_snapshot(which=newest)
+-- checkpoints.load.read_chain(which=named, signed=True)
+WITH chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum, payload,
+    signature) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = :k_log_id
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints wanted
+    WHERE wanted.log_id = :k_log_id
+    AND wanted.checkpoint_id = :p_checkpoint_id)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = :k_log_id)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload, chain.signature, 0 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints name ON name.log_id = :k_log_id
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads head ON head.log_id = name.log_id
+ORDER BY chain.seq
+
+-- checkpoints.load.read_snapshot(which=newest, signed=False)
 WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT (
@@ -874,7 +994,105 @@ AND deltas.label = (
     FROM checkpoints wanted
     WHERE wanted.log_id = :k_log_id))
 
--- checkpoints.load.read_snapshot(which=named)
+-- checkpoints.load.read_snapshot(which=newest, signed=True)
+WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = :k_log_id
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints wanted
+    WHERE wanted.log_id = :k_log_id)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = :k_log_id)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR2(128 CHAR)) AS entry_key,
+  CAST(NULL AS TIMESTAMP) AS stored_at, 1 AS is_newest, name.checkpoint_id AS name_checkpoint_id,
+  name.parent_id AS name_parent_id, name.ordinal AS name_ordinal, name.rests_on AS name_rests_on,
+  name.run_id AS name_run_id, name.meta AS name_meta, name.occurred_at AS name_occurred_at,
+  name.created_at AS name_created_at, name.signature AS name_signature, head.log_id AS head_log_id,
+  head.tenant AS head_tenant, head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints name ON name.log_id = :k_log_id
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id, CAST(NULL AS NUMBER(19)) AS name_ordinal,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+  CAST(NULL AS TIMESTAMP) AS name_occurred_at, CAST(NULL AS TIMESTAMP) AS name_created_at,
+  CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS RAW(16)) AS head_log_id,
+  CAST(NULL AS VARCHAR2(64 CHAR)) AS head_tenant,
+  CAST(NULL AS VARCHAR2(510 CHAR)) AS head_thread_id,
+  CAST(NULL AS VARCHAR2(512 CHAR)) AS head_namespace, CAST(NULL AS NUMBER(19)) AS head_next_seq,
+  CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
+  CAST(NULL AS TIMESTAMP) AS head_created_at, CAST(NULL AS TIMESTAMP) AS head_updated_at,
+  CAST(NULL AS TIMESTAMP) AS head_expires_at, CAST(NULL AS TIMESTAMP) AS head_deleted_at,
+  CAST(NULL AS BLOB) AS head_signature
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints name
+    WHERE name.log_id = :k_log_id
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints wanted
+      WHERE wanted.log_id = :k_log_id)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints name
+    WHERE name.log_id = :k_log_id
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints wanted
+      WHERE wanted.log_id = :k_log_id)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints name
+  WHERE name.log_id = :k_log_id
+  AND name.seq = (
+    SELECT max(wanted.seq) AS max_2
+    FROM checkpoints wanted
+    WHERE wanted.log_id = :k_log_id))
+
+-- checkpoints.load.read_snapshot(which=named, signed=False)
 WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT (
@@ -920,7 +1138,85 @@ AND deltas.entry_key >= :p_low
 AND deltas.entry_key < :p_high
 AND deltas.label = :p_checkpoint_id
 
--- checkpoints.load.read_snapshot(which=highest)
+-- checkpoints.load.read_snapshot(which=named, signed=True)
+WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = :k_log_id
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints wanted
+    WHERE wanted.log_id = :k_log_id
+    AND wanted.checkpoint_id = :p_checkpoint_id)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = :k_log_id)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR2(128 CHAR)) AS entry_key,
+  CAST(NULL AS TIMESTAMP) AS stored_at, 0 AS is_newest, name.checkpoint_id AS name_checkpoint_id,
+  name.parent_id AS name_parent_id, name.ordinal AS name_ordinal, name.rests_on AS name_rests_on,
+  name.run_id AS name_run_id, name.meta AS name_meta, name.occurred_at AS name_occurred_at,
+  name.created_at AS name_created_at, name.signature AS name_signature, head.log_id AS head_log_id,
+  head.tenant AS head_tenant, head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints name ON name.log_id = :k_log_id
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id, CAST(NULL AS NUMBER(19)) AS name_ordinal,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+  CAST(NULL AS TIMESTAMP) AS name_occurred_at, CAST(NULL AS TIMESTAMP) AS name_created_at,
+  CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS RAW(16)) AS head_log_id,
+  CAST(NULL AS VARCHAR2(64 CHAR)) AS head_tenant,
+  CAST(NULL AS VARCHAR2(510 CHAR)) AS head_thread_id,
+  CAST(NULL AS VARCHAR2(512 CHAR)) AS head_namespace, CAST(NULL AS NUMBER(19)) AS head_next_seq,
+  CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
+  CAST(NULL AS TIMESTAMP) AS head_created_at, CAST(NULL AS TIMESTAMP) AS head_updated_at,
+  CAST(NULL AS TIMESTAMP) AS head_expires_at, CAST(NULL AS TIMESTAMP) AS head_deleted_at,
+  CAST(NULL AS BLOB) AS head_signature
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= :p_low
+AND deltas.entry_key < :p_high
+AND deltas.label = :p_checkpoint_id
+
+-- checkpoints.load.read_snapshot(which=highest, signed=False)
 WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT (
@@ -994,7 +1290,113 @@ AND deltas.label = (
     ORDER BY wanted.checkpoint_id DESC
     FETCH FIRST 1 ROWS ONLY))
 
--- checkpoints.load.read_states()
+-- checkpoints.load.read_snapshot(which=highest, signed=True)
+WITH chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = :k_log_id
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints wanted
+    WHERE wanted.log_id = :k_log_id
+    ORDER BY wanted.checkpoint_id DESC
+    FETCH FIRST 1 ROWS ONLY)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > :p_now)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = :k_log_id)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR2(128 CHAR)) AS entry_key,
+  CAST(NULL AS TIMESTAMP) AS stored_at, 0 AS is_newest, name.checkpoint_id AS name_checkpoint_id,
+  name.parent_id AS name_parent_id, name.ordinal AS name_ordinal, name.rests_on AS name_rests_on,
+  name.run_id AS name_run_id, name.meta AS name_meta, name.occurred_at AS name_occurred_at,
+  name.created_at AS name_created_at, name.signature AS name_signature, head.log_id AS head_log_id,
+  head.tenant AS head_tenant, head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints name ON name.log_id = :k_log_id
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR2(255 CHAR)) AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_parent_id, CAST(NULL AS NUMBER(19)) AS name_ordinal,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_rests_on,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS name_run_id, CAST(NULL AS JSON) AS name_meta,
+  CAST(NULL AS TIMESTAMP) AS name_occurred_at, CAST(NULL AS TIMESTAMP) AS name_created_at,
+  CAST(NULL AS BLOB) AS name_signature, CAST(NULL AS RAW(16)) AS head_log_id,
+  CAST(NULL AS VARCHAR2(64 CHAR)) AS head_tenant,
+  CAST(NULL AS VARCHAR2(510 CHAR)) AS head_thread_id,
+  CAST(NULL AS VARCHAR2(512 CHAR)) AS head_namespace, CAST(NULL AS NUMBER(19)) AS head_next_seq,
+  CAST(NULL AS NUMBER(19)) AS head_version, CAST(NULL AS NUMBER(19)) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_head_id,
+  CAST(NULL AS VARCHAR2(255 CHAR)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
+  CAST(NULL AS TIMESTAMP) AS head_created_at, CAST(NULL AS TIMESTAMP) AS head_updated_at,
+  CAST(NULL AS TIMESTAMP) AS head_expires_at, CAST(NULL AS TIMESTAMP) AS head_deleted_at,
+  CAST(NULL AS BLOB) AS head_signature
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints name
+    WHERE name.log_id = :k_log_id
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints wanted
+      WHERE wanted.log_id = :k_log_id
+      ORDER BY wanted.checkpoint_id DESC
+      FETCH FIRST 1 ROWS ONLY)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints name
+    WHERE name.log_id = :k_log_id
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints wanted
+      WHERE wanted.log_id = :k_log_id
+      ORDER BY wanted.checkpoint_id DESC
+      FETCH FIRST 1 ROWS ONLY)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints name
+  WHERE name.log_id = :k_log_id
+  AND name.seq = (
+    SELECT wanted.seq
+    FROM checkpoints wanted
+    WHERE wanted.log_id = :k_log_id
+    ORDER BY wanted.checkpoint_id DESC
+    FETCH FIRST 1 ROWS ONLY))
+
+-- checkpoints.load.read_states(signed=False)
 WITH needed(seq, base_seq) AS (
   SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
   FROM checkpoints
@@ -1014,6 +1416,42 @@ WITH needed(seq, base_seq) AS (
   WHERE base.log_id = :k_log_id)
 SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
   deltas.depth, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints name ON name.log_id = deltas.log_id
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints parent ON parent.log_id = name.log_id
+AND parent.checkpoint_id = name.parent_id
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq IN (
+  SELECT needed.seq
+  FROM needed)
+ORDER BY deltas.seq
+
+-- checkpoints.load.read_states(signed=True)
+WITH needed(seq, base_seq) AS (
+  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  WHERE checkpoints.log_id = :k_log_id
+  AND checkpoints.checkpoint_id IN (
+    SELECT listed.checkpoint_id
+    FROM (
+      SELECT each_.checkpoint_id
+      FROM JSON_TABLE(:p_keys, '$[*]' COLUMNS (checkpoint_id VARCHAR2(4000) PATH '$[0]')) each_) listed)
+  UNION ALL
+  SELECT base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas base ON base.seq = needed.base_seq
+  AND base.seq < needed.seq
+  WHERE base.log_id = :k_log_id)
+SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
+  deltas.depth, deltas.codec, deltas.checksum, deltas.payload, deltas.signature,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature
 FROM deltas LEFT OUTER
 JOIN checkpoints name ON name.log_id = deltas.log_id
 AND name.seq = deltas.seq LEFT OUTER
@@ -1124,12 +1562,14 @@ VALUES (:k_tenant, :k_namespace, :k_key, :meta, :version, :codec, :checksum, :p_
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = :k_tenant
-AND store_items.namespace IN (['/~keys/', '/~signing/'])
+AND (store_items.namespace = :namespace_1
+  OR store_items.namespace = :namespace_2)
 
 -- database.key_registry.read_registered_keys(scope=all)
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
-WHERE store_items.namespace IN (['/~keys/', '/~signing/'])
+WHERE store_items.namespace = :namespace_1
+OR store_items.namespace = :namespace_2
 
 -- database.signed_items.lock_signed_item()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
@@ -1172,14 +1612,19 @@ AND embeddings.model = :p_model
 AND embeddings.part = :p_part
 
 -- database.signed_logs.list_signatures()
-SELECT checkpoints.seq, checkpoints.signature, 0 AS is_other
+SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
 FROM checkpoints
 WHERE checkpoints.log_id = :k_log_id
 UNION ALL
-SELECT deltas.seq, deltas.signature, 1 AS is_other
+SELECT deltas.seq, deltas.signature, 1 AS kind
 FROM deltas
 WHERE deltas.log_id = :k_log_id
-AND deltas.kind IN ('entry', 'write')
+AND deltas.kind = 'entry'
+UNION ALL
+SELECT deltas.seq, deltas.signature, 2 AS kind
+FROM deltas
+WHERE deltas.log_id = :k_log_id
+AND deltas.kind = 'write'
 
 -- database.signed_logs.read_signed_checkpoint()
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
@@ -3830,7 +4275,7 @@ AND deltas.seq <= :p_high
 
 -- log.entries.find_entries_of_key(scope=log)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 WHERE deltas.log_id = :k_log_id
@@ -3843,7 +4288,7 @@ ORDER BY threads.thread_id
 
 -- log.entries.find_entries_of_key(scope=namespace)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 WHERE threads.tenant = :k_tenant
@@ -3863,7 +4308,7 @@ WHERE threads.log_id = :k_log_id
 
 -- log.entries.read_changes(whole=True)
 SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads LEFT OUTER
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -3892,7 +4337,7 @@ ORDER BY deltas.seq
 
 -- log.entries.read_entries(end=first, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('entry')
@@ -3912,7 +4357,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.entries.read_entries(end=first, timed=False)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('entry')
@@ -3930,7 +4375,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.entries.read_entries(end=last, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('entry')
@@ -3950,7 +4395,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.entries.read_entries(end=last, timed=False)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('entry')
@@ -3968,7 +4413,7 @@ FETCH FIRST :p_limit ROWS ONLY
 
 -- log.entries.read_entries_of_threads(newest=False)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -3986,7 +4431,7 @@ ORDER BY threads.thread_id, deltas.seq
 
 -- log.entries.read_entries_of_threads(newest=True)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -5278,7 +5723,8 @@ FROM (
   FROM JSON_TABLE(:p_logs, '$[*]' COLUMNS (log_id VARCHAR2(4000) PATH '$[0]')) each_) listed
 
 -- log.pending_writes.read_writes()
-SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = :k_log_id
 AND deltas.kind IN ('write')
@@ -5288,7 +5734,8 @@ AND deltas.label = :p_checkpoint_id
 ORDER BY deltas.seq
 
 -- log.pending_writes.read_writes_of_checkpoints()
-SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 JOIN (
   SELECT each_.label, each_.low, each_.high
@@ -6765,7 +7212,9 @@ ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
 -- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, checkpoints.log_id,
+  deltas.signature AS state_signature, deltas.radix, deltas.search_text
 FROM checkpoints
 JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
@@ -6779,8 +7228,8 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
 
 -- search.text.read_found_entries()
 SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
-  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id,
-  threads.namespace
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, deltas.signature,
+  threads.thread_id, threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
 WHERE (deltas.log_id, deltas.seq) IN (
@@ -6954,8 +7403,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST((
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -7005,7 +7459,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -7184,8 +7644,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST((
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -7236,7 +7701,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -7415,8 +7886,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST((
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -7467,7 +7943,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -7649,8 +8131,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST((
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST((
     SELECT coalesce(sum(worth.bits), 0) + 20 * (:p_terms - count(*)) AS anon_1
     FROM worth) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -7702,7 +8189,13 @@ WHEN (few."number" <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few."number" <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few."number" <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few."number" <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few."number" <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few."number" <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few."number" <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few."number" <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few."number" <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few."number" <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(1 AS FLOAT) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text
@@ -7879,7 +8372,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -7925,7 +8419,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -8099,7 +8594,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -8146,7 +8642,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -8320,7 +8817,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -8367,7 +8865,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -8544,7 +9043,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -8592,7 +9092,8 @@ WHEN (few."number" <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few."number" <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few."number" <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few."number" <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few."number" <= 50) THEN deltas.payload END AS payload
+WHEN (few."number" <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few."number" <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq

@@ -119,7 +119,8 @@ LIMIT $9
 -- checkpoints.listing.list_by_id(scope=log, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -136,7 +137,8 @@ LIMIT $7
 -- checkpoints.listing.list_by_id(scope=log, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -150,7 +152,8 @@ LIMIT $4
 -- checkpoints.listing.list_by_id(scope=log, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -166,7 +169,8 @@ LIMIT $6
 -- checkpoints.listing.list_by_id(scope=log, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -179,7 +183,8 @@ LIMIT $3
 -- checkpoints.listing.list_by_id(scope=thread, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -199,7 +204,8 @@ LIMIT $10
 -- checkpoints.listing.list_by_id(scope=thread, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -216,7 +222,8 @@ LIMIT $7
 -- checkpoints.listing.list_by_id(scope=thread, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -235,7 +242,8 @@ LIMIT $9
 -- checkpoints.listing.list_by_id(scope=thread, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -251,7 +259,8 @@ LIMIT $6
 -- checkpoints.listing.list_by_id(scope=namespace, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -269,7 +278,8 @@ LIMIT $8
 -- checkpoints.listing.list_by_id(scope=namespace, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -284,7 +294,8 @@ LIMIT $5
 -- checkpoints.listing.list_by_id(scope=namespace, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -301,7 +312,8 @@ LIMIT $7
 -- checkpoints.listing.list_by_id(scope=namespace, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -315,7 +327,8 @@ LIMIT $4
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -334,7 +347,8 @@ LIMIT $9
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -350,7 +364,8 @@ LIMIT $6
 -- checkpoints.listing.list_by_id(scope=tenant, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -368,7 +383,8 @@ LIMIT $8
 -- checkpoints.listing.list_by_id(scope=tenant, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -406,7 +422,8 @@ WITH newest AS MATERIALIZED (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
   AND (checkpoints.meta @> jsonb_build_object((
         SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
@@ -447,7 +464,8 @@ WITH newest AS MATERIALIZED (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
   AND (checkpoints.meta @> jsonb_build_object((
         SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
@@ -488,7 +506,8 @@ WITH newest AS MATERIALIZED (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
   AND (checkpoints.meta @> jsonb_build_object((
         SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
@@ -529,7 +548,8 @@ WITH newest AS MATERIALIZED (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
   AND (checkpoints.meta @> jsonb_build_object((
         SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
@@ -570,7 +590,8 @@ WITH newest AS MATERIALIZED (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
   AND (checkpoints.meta @> jsonb_build_object((
         SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
@@ -611,7 +632,8 @@ WITH newest AS MATERIALIZED (
     SELECT $6::INTEGER AS anon_5))
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (checkpoints.meta != '{}'::jsonb
   AND (checkpoints.meta @> jsonb_build_object((
         SELECT CAST($1::VARCHAR AS TEXT) AS anon_1), (
@@ -629,7 +651,8 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -643,7 +666,8 @@ LIMIT $4
 -- checkpoints.listing.list_checkpoints(before=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -674,7 +698,8 @@ ORDER BY threads.thread_id, threads.namespace
 -- checkpoints.listing.list_newest()
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN (
   SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
@@ -838,7 +863,8 @@ AND jsonb_extract_path(threads.meta, (
 -- checkpoints.listing.list_until()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -893,7 +919,8 @@ AND (EXISTS (
 -- checkpoints.listing.read_checkpoint()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -902,7 +929,7 @@ AND (threads.expires_at IS NULL
 WHERE checkpoints.log_id = $2::UUID
 AND checkpoints.checkpoint_id = $3::VARCHAR
 
--- checkpoints.load.read_chain(which=newest)
+-- checkpoints.load.read_chain(which=newest, signed=False)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
@@ -933,7 +960,53 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.load.read_chain(which=named)
+-- checkpoints.load.read_chain(which=newest, signed=True)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload, chain.signature, 1 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = $1::UUID
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+ORDER BY chain.seq
+
+-- checkpoints.load.read_chain(which=named, signed=False)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
@@ -965,7 +1038,54 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.load.read_snapshot(which=newest)
+-- checkpoints.load.read_chain(which=named, signed=True)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    AND wanted.checkpoint_id = $2::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload, chain.signature, 0 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = $1::UUID
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+ORDER BY chain.seq
+
+-- checkpoints.load.read_snapshot(which=newest, signed=False)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -1031,7 +1151,107 @@ AND deltas.label = (
     FROM checkpoints AS wanted
     WHERE wanted.log_id = $1::UUID))
 
--- checkpoints.load.read_snapshot(which=named)
+-- checkpoints.load.read_snapshot(which=newest, signed=True)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $2::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR(128)) COLLATE "C" AS entry_key,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS stored_at, 1 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = $1::UUID
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+  CAST(NULL AS UUID) AS head_log_id, CAST(NULL AS VARCHAR(64)) COLLATE "C" AS head_tenant,
+  CAST(NULL AS VARCHAR(510)) COLLATE "C" AS head_thread_id,
+  CAST(NULL AS VARCHAR(512)) COLLATE "C" AS head_namespace, CAST(NULL AS BIGINT) AS head_next_seq,
+  CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_deleted_at, CAST(NULL AS BYTEA) AS head_signature
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.log_id = $1::UUID
+  AND name.seq = (
+    SELECT max(wanted.seq) AS max_2
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID))
+
+-- checkpoints.load.read_snapshot(which=named, signed=False)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -1077,7 +1297,87 @@ AND deltas.entry_key >= $4::VARCHAR
 AND deltas.entry_key < $5::VARCHAR
 AND deltas.label = $2::VARCHAR
 
--- checkpoints.load.read_snapshot(which=highest)
+-- checkpoints.load.read_snapshot(which=named, signed=True)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    AND wanted.checkpoint_id = $2::VARCHAR)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR(128)) COLLATE "C" AS entry_key,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS stored_at, 0 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = $1::UUID
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+  CAST(NULL AS UUID) AS head_log_id, CAST(NULL AS VARCHAR(64)) COLLATE "C" AS head_tenant,
+  CAST(NULL AS VARCHAR(510)) COLLATE "C" AS head_thread_id,
+  CAST(NULL AS VARCHAR(512)) COLLATE "C" AS head_namespace, CAST(NULL AS BIGINT) AS head_next_seq,
+  CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_deleted_at, CAST(NULL AS BYTEA) AS head_signature
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= $4::VARCHAR
+AND deltas.entry_key < $5::VARCHAR
+AND deltas.label = $2::VARCHAR
+
+-- checkpoints.load.read_snapshot(which=highest, signed=False)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -1151,7 +1451,115 @@ AND deltas.label = (
     ORDER BY wanted.checkpoint_id DESC
     LIMIT $4::INTEGER))
 
--- checkpoints.load.read_states()
+-- checkpoints.load.read_snapshot(which=highest, signed=True)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT $2::INTEGER)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > $3::TIMESTAMP WITH TIME ZONE)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = $1::UUID)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR(128)) COLLATE "C" AS entry_key,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS stored_at, 0 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = $1::UUID
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_rests_on,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS name_run_id, CAST(NULL AS JSONB) AS name_meta,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_occurred_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS name_created_at, CAST(NULL AS BYTEA) AS name_signature,
+  CAST(NULL AS UUID) AS head_log_id, CAST(NULL AS VARCHAR(64)) COLLATE "C" AS head_tenant,
+  CAST(NULL AS VARCHAR(510)) COLLATE "C" AS head_thread_id,
+  CAST(NULL AS VARCHAR(512)) COLLATE "C" AS head_namespace, CAST(NULL AS BIGINT) AS head_next_seq,
+  CAST(NULL AS BIGINT) AS head_version, CAST(NULL AS BIGINT) AS head_last_ordinal,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_head_id,
+  CAST(NULL AS VARCHAR(255)) COLLATE "C" AS head_previous_id, CAST(NULL AS JSONB) AS head_meta,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_created_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_updated_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_expires_at,
+  CAST(NULL AS TIMESTAMP WITH TIME ZONE) AS head_deleted_at, CAST(NULL AS BYTEA) AS head_signature
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT $4::INTEGER)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = $1::UUID
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = $1::UUID
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT $4::INTEGER)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.log_id = $1::UUID
+  AND name.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = $1::UUID
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT $4::INTEGER))
+
+-- checkpoints.load.read_states(signed=False)
 WITH RECURSIVE needed(seq, base_seq) AS (
   SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
   FROM checkpoints
@@ -1171,6 +1579,42 @@ WITH RECURSIVE needed(seq, base_seq) AS (
   WHERE base.log_id = $1::UUID)
 SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
   deltas.depth, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = deltas.log_id
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = name.log_id
+AND parent.checkpoint_id = name.parent_id
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq IN (
+  SELECT needed.seq
+  FROM needed)
+ORDER BY deltas.seq
+
+-- checkpoints.load.read_states(signed=True)
+WITH RECURSIVE needed(seq, base_seq) AS (
+  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  WHERE checkpoints.log_id = $1::UUID
+  AND checkpoints.checkpoint_id IN (
+    SELECT listed.checkpoint_id
+    FROM (
+      SELECT (each.value ->> 0) COLLATE "C" AS checkpoint_id
+      FROM json_array_elements(CAST($2::VARCHAR AS json)) AS each(value)) AS listed)
+  UNION ALL
+  SELECT base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas AS base ON base.seq = needed.base_seq
+  AND base.seq < needed.seq
+  WHERE base.log_id = $1::UUID)
+SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
+  deltas.depth, deltas.codec, deltas.checksum, deltas.payload, deltas.signature,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature
 FROM deltas LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = deltas.log_id
 AND name.seq = deltas.seq LEFT OUTER
@@ -1283,12 +1727,14 @@ DO UPDATE SET updated_at = $8::TIMESTAMP WITH TIME ZONE
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
 WHERE store_items.tenant = $1::VARCHAR
-AND store_items.namespace IN (['/~keys/', '/~signing/'])
+AND (store_items.namespace = $2::VARCHAR
+  OR store_items.namespace = $3::VARCHAR)
 
 -- database.key_registry.read_registered_keys(scope=all)
 SELECT store_items.tenant, store_items.namespace, store_items.key
 FROM store_items
-WHERE store_items.namespace IN (['/~keys/', '/~signing/'])
+WHERE store_items.namespace = $1::VARCHAR
+OR store_items.namespace = $2::VARCHAR
 
 -- database.signed_items.lock_signed_item()
 SELECT store_items.tenant, store_items.namespace, store_items.key, store_items.version,
@@ -1330,14 +1776,19 @@ AND embeddings.model = $6::VARCHAR
 AND embeddings.part = $7::INTEGER
 
 -- database.signed_logs.list_signatures()
-SELECT checkpoints.seq, checkpoints.signature, 0 AS is_other
+SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
 FROM checkpoints
 WHERE checkpoints.log_id = $1::UUID
 UNION ALL
-SELECT deltas.seq, deltas.signature, 1 AS is_other
+SELECT deltas.seq, deltas.signature, 1 AS kind
 FROM deltas
 WHERE deltas.log_id = $1::UUID
-AND deltas.kind IN ('entry', 'write')
+AND deltas.kind = 'entry'
+UNION ALL
+SELECT deltas.seq, deltas.signature, 2 AS kind
+FROM deltas
+WHERE deltas.log_id = $1::UUID
+AND deltas.kind = 'write'
 
 -- database.signed_logs.read_signed_checkpoint()
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
@@ -6495,7 +6946,7 @@ AND deltas.seq <= $3::BIGINT
 
 -- log.entries.find_entries_of_key(scope=log)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 WHERE deltas.log_id = $1::UUID
@@ -6508,7 +6959,7 @@ ORDER BY threads.thread_id
 
 -- log.entries.find_entries_of_key(scope=namespace)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 WHERE threads.tenant = $1::VARCHAR
@@ -6528,7 +6979,7 @@ WHERE threads.log_id = $5::UUID
 
 -- log.entries.read_changes(whole=True)
 SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads LEFT OUTER
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -6557,7 +7008,7 @@ ORDER BY deltas.seq
 
 -- log.entries.read_entries(end=first, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('entry')
@@ -6577,7 +7028,7 @@ LIMIT $7
 
 -- log.entries.read_entries(end=first, timed=False)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('entry')
@@ -6595,7 +7046,7 @@ LIMIT $5
 
 -- log.entries.read_entries(end=last, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('entry')
@@ -6615,7 +7066,7 @@ LIMIT $7
 
 -- log.entries.read_entries(end=last, timed=False)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('entry')
@@ -6633,7 +7084,7 @@ LIMIT $5
 
 -- log.entries.read_entries_of_threads(newest=False)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -6651,7 +7102,7 @@ ORDER BY threads.thread_id, deltas.seq
 
 -- log.entries.read_entries_of_threads(newest=True)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -7902,7 +8353,8 @@ FROM (
   FROM json_array_elements(CAST($3::VARCHAR AS json)) AS each(value)) AS listed
 
 -- log.pending_writes.read_writes()
-SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = $1::UUID
 AND deltas.kind IN ('write')
@@ -7912,7 +8364,8 @@ AND deltas.label = $4::VARCHAR
 ORDER BY deltas.seq
 
 -- log.pending_writes.read_writes_of_checkpoints()
-SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 JOIN (
   SELECT (each.value ->> 0) COLLATE "C" AS label, (each.value ->> 1) COLLATE "C" AS low,
@@ -10830,7 +11283,9 @@ ORDER BY page.updated_at DESC, page.namespace DESC, page.key DESC
 -- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, checkpoints.log_id,
+  deltas.signature AS state_signature, deltas.radix, deltas.search_text
 FROM checkpoints
 JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
@@ -10843,8 +11298,8 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
 
 -- search.text.read_found_entries()
 SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
-  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id,
-  threads.namespace
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, deltas.signature,
+  threads.thread_id, threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
 WHERE (deltas.log_id, deltas.seq) IN (
@@ -11231,8 +11686,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST(CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -11284,7 +11744,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -11506,7 +11972,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, 1 AS are_newest
@@ -11888,8 +12360,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST(CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -11940,7 +12417,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -12157,7 +12640,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, 1 AS are_newest
@@ -12344,8 +12833,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST(CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -12398,7 +12892,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -12582,8 +13082,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / CAST(CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / CAST(CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * ($1 - count(*)) AS anon_1
       FROM worth) AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -12635,7 +13140,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / CAST(CAST(1 AS FLOAT) AS FLOAT) AS score, substr(deltas.search_text,
     1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -12820,7 +13331,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -12868,7 +13380,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -13044,7 +13557,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -13091,7 +13605,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -13273,7 +13788,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -13322,7 +13838,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -13501,7 +14018,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -13549,7 +14067,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq

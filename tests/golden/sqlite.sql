@@ -119,7 +119,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=log, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -137,7 +138,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=log, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -152,7 +154,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=log, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -169,7 +172,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=log, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -183,7 +187,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=thread, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -204,7 +209,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=thread, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -222,7 +228,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=thread, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -242,7 +249,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=thread, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -259,7 +267,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=namespace, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -278,7 +287,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=namespace, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -294,7 +304,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=namespace, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -312,7 +323,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=namespace, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -327,7 +339,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -347,7 +360,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=tenant, until=True, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -364,7 +378,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=tenant, until=False, after=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -383,7 +398,8 @@ OFFSET ?
 -- checkpoints.listing.list_by_id(scope=tenant, until=False, after=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -426,7 +442,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -464,7 +481,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -508,7 +526,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -546,7 +565,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -589,7 +609,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -625,7 +646,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -666,7 +688,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -702,7 +725,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -743,7 +767,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -779,7 +804,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -822,7 +848,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -860,7 +887,8 @@ WITH newest AS MATERIALIZED (
   OFFSET ?)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, CASE
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, CASE
 WHEN (EXISTS (
     SELECT 1
     FROM json_each(checkpoints.meta) AS "each"
@@ -878,7 +906,8 @@ ORDER BY checkpoints.created_at DESC, checkpoints.seq DESC
 -- checkpoints.listing.list_checkpoints(before=True)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -893,7 +922,8 @@ OFFSET ?
 -- checkpoints.listing.list_checkpoints(before=False)
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -928,7 +958,8 @@ ORDER BY threads.thread_id, threads.namespace
 -- checkpoints.listing.list_newest()
 SELECT heads.thread_id, heads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN (
   SELECT threads.log_id AS log_id, threads.thread_id AS thread_id, threads.namespace AS namespace
@@ -1105,7 +1136,8 @@ AND (EXISTS (
 -- checkpoints.listing.list_until()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -1161,7 +1193,8 @@ AND (EXISTS (
 -- checkpoints.listing.read_checkpoint()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature
 FROM checkpoints
 JOIN threads ON threads.log_id = checkpoints.log_id
 AND threads.deleted_at IS NULL
@@ -1170,7 +1203,7 @@ AND (threads.expires_at IS NULL
 WHERE checkpoints.log_id = ?
 AND checkpoints.checkpoint_id = ?
 
--- checkpoints.load.read_chain(which=newest)
+-- checkpoints.load.read_chain(which=newest, signed=False)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
@@ -1201,7 +1234,53 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.load.read_chain(which=named)
+-- checkpoints.load.read_chain(which=newest, signed=True)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload, chain.signature, 1 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = ?
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+ORDER BY chain.seq
+
+-- checkpoints.load.read_chain(which=named, signed=False)
 WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
     payload) AS (
   SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
@@ -1233,7 +1312,54 @@ SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_s
 FROM chain
 ORDER BY chain.seq
 
--- checkpoints.load.read_snapshot(which=newest)
+-- checkpoints.load.read_chain(which=named, signed=True)
+WITH RECURSIVE chain(checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec, checksum,
+    payload, signature) AS (
+  SELECT checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?
+    AND wanted.checkpoint_id = ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.checkpoint_id AS checkpoint_id, chain.raw_size AS raw_size, chain.epoch AS epoch,
+    base.seq AS seq, base.base_seq AS base_seq, base.depth AS depth, base.codec AS codec,
+    base.checksum AS checksum, base.payload AS payload, base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq, chain.base_seq, chain.depth,
+  chain.codec, chain.checksum, chain.payload, chain.signature, 0 AS is_newest,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = ?
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+ORDER BY chain.seq
+
+-- checkpoints.load.read_snapshot(which=newest, signed=False)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -1299,7 +1425,103 @@ AND deltas.label = (
     FROM checkpoints AS wanted
     WHERE wanted.log_id = ?))
 
--- checkpoints.load.read_snapshot(which=named)
+-- checkpoints.load.read_snapshot(which=newest, signed=True)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.seq = (
+    SELECT max(wanted.seq) AS max_1
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR(128)) AS entry_key, CAST(NULL AS BIGINT) AS stored_at,
+  1 AS is_newest, name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = ?
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR(255)) AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR(255)) AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+  CAST(NULL AS VARCHAR(255)) AS name_rests_on, CAST(NULL AS VARCHAR(255)) AS name_run_id,
+  CAST(NULL AS JSON) AS name_meta, CAST(NULL AS BIGINT) AS name_occurred_at,
+  CAST(NULL AS BIGINT) AS name_created_at, CAST(NULL AS BLOB) AS name_signature,
+  CAST(NULL AS BLOB) AS head_log_id, CAST(NULL AS VARCHAR(64)) AS head_tenant,
+  CAST(NULL AS VARCHAR(510)) AS head_thread_id, CAST(NULL AS VARCHAR(512)) AS head_namespace,
+  CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+  CAST(NULL AS BIGINT) AS head_last_ordinal, CAST(NULL AS VARCHAR(255)) AS head_head_id,
+  CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
+  CAST(NULL AS BIGINT) AS head_created_at, CAST(NULL AS BIGINT) AS head_updated_at,
+  CAST(NULL AS BIGINT) AS head_expires_at, CAST(NULL AS BIGINT) AS head_deleted_at,
+  CAST(NULL AS BLOB) AS head_signature
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = ?
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = ?)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = ?
+    AND name.seq = (
+      SELECT max(wanted.seq) AS max_2
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = ?)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.log_id = ?
+  AND name.seq = (
+    SELECT max(wanted.seq) AS max_2
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?))
+
+-- checkpoints.load.read_snapshot(which=named, signed=False)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -1345,7 +1567,83 @@ AND deltas.entry_key >= ?
 AND deltas.entry_key < ?
 AND deltas.label = ?
 
--- checkpoints.load.read_snapshot(which=highest)
+-- checkpoints.load.read_snapshot(which=named, signed=True)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?
+    AND wanted.checkpoint_id = ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR(128)) AS entry_key, CAST(NULL AS BIGINT) AS stored_at,
+  0 AS is_newest, name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = ?
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR(255)) AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR(255)) AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+  CAST(NULL AS VARCHAR(255)) AS name_rests_on, CAST(NULL AS VARCHAR(255)) AS name_run_id,
+  CAST(NULL AS JSON) AS name_meta, CAST(NULL AS BIGINT) AS name_occurred_at,
+  CAST(NULL AS BIGINT) AS name_created_at, CAST(NULL AS BLOB) AS name_signature,
+  CAST(NULL AS BLOB) AS head_log_id, CAST(NULL AS VARCHAR(64)) AS head_tenant,
+  CAST(NULL AS VARCHAR(510)) AS head_thread_id, CAST(NULL AS VARCHAR(512)) AS head_namespace,
+  CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+  CAST(NULL AS BIGINT) AS head_last_ordinal, CAST(NULL AS VARCHAR(255)) AS head_head_id,
+  CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
+  CAST(NULL AS BIGINT) AS head_created_at, CAST(NULL AS BIGINT) AS head_updated_at,
+  CAST(NULL AS BIGINT) AS head_expires_at, CAST(NULL AS BIGINT) AS head_deleted_at,
+  CAST(NULL AS BLOB) AS head_signature
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ?
+AND deltas.entry_key < ?
+AND deltas.label = ?
+
+-- checkpoints.load.read_snapshot(which=highest, signed=False)
 WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
     checksum, payload) AS (
   SELECT (
@@ -1423,7 +1721,115 @@ AND deltas.label = (
     LIMIT ?
     OFFSET ?))
 
--- checkpoints.load.read_states()
+-- checkpoints.load.read_snapshot(which=highest, signed=True)
+WITH RECURSIVE chain(parent_id, checkpoint_id, raw_size, epoch, seq, base_seq, depth, codec,
+    checksum, payload, signature) AS (
+  SELECT (
+    SELECT parent.checkpoint_id
+    FROM checkpoints AS parent
+    WHERE parent.log_id = checkpoints.log_id
+    AND parent.checkpoint_id = checkpoints.parent_id) AS parent_id,
+    checkpoints.checkpoint_id AS checkpoint_id, checkpoints.raw_size AS raw_size,
+    threads.epoch AS epoch, deltas.seq AS seq, deltas.base_seq AS base_seq, deltas.depth AS depth,
+    deltas.codec AS codec, deltas.checksum AS checksum, deltas.payload AS payload,
+    deltas.signature AS signature
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  JOIN threads ON threads.log_id = checkpoints.log_id
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT ?
+    OFFSET ?)
+  AND threads.deleted_at IS NULL
+  AND (threads.expires_at IS NULL
+    OR threads.expires_at > ?)
+  UNION ALL
+  SELECT chain.parent_id AS parent_id, chain.checkpoint_id AS checkpoint_id,
+    chain.raw_size AS raw_size, chain.epoch AS epoch, base.seq AS seq, base.base_seq AS base_seq,
+    base.depth AS depth, base.codec AS codec, base.checksum AS checksum, base.payload AS payload,
+    base.signature AS signature
+  FROM chain
+  JOIN deltas AS base ON base.seq = chain.base_seq
+  AND base.seq < chain.seq
+  WHERE base.log_id = ?)
+SELECT chain.parent_id, chain.checkpoint_id, chain.raw_size, chain.epoch, chain.seq,
+  chain.base_seq, chain.depth, chain.codec, chain.checksum, chain.payload, chain.signature,
+  2 AS overwrites, CAST(NULL AS VARCHAR(128)) AS entry_key, CAST(NULL AS BIGINT) AS stored_at,
+  0 AS is_newest, name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature, head.log_id AS head_log_id, head.tenant AS head_tenant,
+  head.thread_id AS head_thread_id, head.namespace AS head_namespace,
+  head.next_seq AS head_next_seq, head.version AS head_version,
+  head.last_ordinal AS head_last_ordinal, head.head_id AS head_head_id,
+  head.previous_id AS head_previous_id, head.meta AS head_meta, head.created_at AS head_created_at,
+  head.updated_at AS head_updated_at, head.expires_at AS head_expires_at,
+  head.deleted_at AS head_deleted_at, head.signature AS head_signature
+FROM chain LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = ?
+AND name.seq = chain.seq
+AND name.checkpoint_id = chain.checkpoint_id LEFT OUTER
+JOIN threads AS head ON head.log_id = name.log_id
+UNION ALL
+SELECT deltas.label AS parent_id, deltas.label AS checkpoint_id, deltas.seq AS raw_size,
+  deltas.seq AS epoch, deltas.seq, deltas.base_seq, deltas.depth, deltas.codec, deltas.checksum,
+  deltas.payload, deltas.signature, deltas.overwrites, deltas.entry_key, deltas.stored_at,
+  0 AS is_newest, CAST(NULL AS VARCHAR(255)) AS name_checkpoint_id,
+  CAST(NULL AS VARCHAR(255)) AS name_parent_id, CAST(NULL AS BIGINT) AS name_ordinal,
+  CAST(NULL AS VARCHAR(255)) AS name_rests_on, CAST(NULL AS VARCHAR(255)) AS name_run_id,
+  CAST(NULL AS JSON) AS name_meta, CAST(NULL AS BIGINT) AS name_occurred_at,
+  CAST(NULL AS BIGINT) AS name_created_at, CAST(NULL AS BLOB) AS name_signature,
+  CAST(NULL AS BLOB) AS head_log_id, CAST(NULL AS VARCHAR(64)) AS head_tenant,
+  CAST(NULL AS VARCHAR(510)) AS head_thread_id, CAST(NULL AS VARCHAR(512)) AS head_namespace,
+  CAST(NULL AS BIGINT) AS head_next_seq, CAST(NULL AS BIGINT) AS head_version,
+  CAST(NULL AS BIGINT) AS head_last_ordinal, CAST(NULL AS VARCHAR(255)) AS head_head_id,
+  CAST(NULL AS VARCHAR(255)) AS head_previous_id, CAST(NULL AS JSON) AS head_meta,
+  CAST(NULL AS BIGINT) AS head_created_at, CAST(NULL AS BIGINT) AS head_updated_at,
+  CAST(NULL AS BIGINT) AS head_expires_at, CAST(NULL AS BIGINT) AS head_deleted_at,
+  CAST(NULL AS BLOB) AS head_signature
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('write')
+AND deltas.entry_key >= ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = ?
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = ?
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT ?
+      OFFSET ?)) || '/')
+AND deltas.entry_key < ('w/' || (
+    SELECT name.checkpoint_id
+    FROM checkpoints AS name
+    WHERE name.log_id = ?
+    AND name.seq = (
+      SELECT wanted.seq
+      FROM checkpoints AS wanted
+      WHERE wanted.log_id = ?
+      ORDER BY wanted.checkpoint_id DESC
+      LIMIT ?
+      OFFSET ?)) || '0')
+AND deltas.label = (
+  SELECT name.checkpoint_id
+  FROM checkpoints AS name
+  WHERE name.log_id = ?
+  AND name.seq = (
+    SELECT wanted.seq
+    FROM checkpoints AS wanted
+    WHERE wanted.log_id = ?
+    ORDER BY wanted.checkpoint_id DESC
+    LIMIT ?
+    OFFSET ?))
+
+-- checkpoints.load.read_states(signed=False)
 WITH RECURSIVE needed(seq, base_seq) AS (
   SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
   FROM checkpoints
@@ -1446,6 +1852,45 @@ WITH RECURSIVE needed(seq, base_seq) AS (
   WHERE base.log_id = ?)
 SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
   deltas.depth, deltas.codec, deltas.checksum, deltas.payload
+FROM deltas LEFT OUTER
+JOIN checkpoints AS name ON name.log_id = deltas.log_id
+AND name.seq = deltas.seq LEFT OUTER
+JOIN checkpoints AS parent ON parent.log_id = name.log_id
+AND parent.checkpoint_id = name.parent_id
+WHERE deltas.log_id = ?
+AND deltas.kind IN ('snapshot', 'delta')
+AND deltas.seq IN (
+  SELECT needed.seq
+  FROM needed)
+ORDER BY deltas.seq
+
+-- checkpoints.load.read_states(signed=True)
+WITH RECURSIVE needed(seq, base_seq) AS (
+  SELECT deltas.seq AS seq, deltas.base_seq AS base_seq
+  FROM checkpoints
+  JOIN deltas ON deltas.log_id = checkpoints.log_id
+  AND deltas.seq = checkpoints.seq
+  WHERE checkpoints.log_id = ?
+  AND checkpoints.checkpoint_id IN (
+    WITH listed AS MATERIALIZED (
+      SELECT each_listed.checkpoint_id AS checkpoint_id
+      FROM (
+        SELECT json_extract(each.value, '$[0]') AS checkpoint_id
+        FROM json_each(?) AS each) AS each_listed)
+    SELECT listed.checkpoint_id
+    FROM listed)
+  UNION ALL
+  SELECT base.seq AS seq, base.base_seq AS base_seq
+  FROM needed
+  JOIN deltas AS base ON base.seq = needed.base_seq
+  AND base.seq < needed.seq
+  WHERE base.log_id = ?)
+SELECT name.checkpoint_id, parent.checkpoint_id AS parent_id, deltas.seq, deltas.base_seq,
+  deltas.depth, deltas.codec, deltas.checksum, deltas.payload, deltas.signature,
+  name.checkpoint_id AS name_checkpoint_id, name.parent_id AS name_parent_id,
+  name.ordinal AS name_ordinal, name.rests_on AS name_rests_on, name.run_id AS name_run_id,
+  name.meta AS name_meta, name.occurred_at AS name_occurred_at, name.created_at AS name_created_at,
+  name.signature AS name_signature
 FROM deltas LEFT OUTER
 JOIN checkpoints AS name ON name.log_id = deltas.log_id
 AND name.seq = deltas.seq LEFT OUTER
@@ -1561,12 +2006,14 @@ DO UPDATE SET updated_at = ?
 SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
 WHERE store_items.tenant = ?
-AND store_items.namespace IN (['/~keys/', '/~signing/'])
+AND (store_items.namespace = ?
+  OR store_items.namespace = ?)
 
 -- database.key_registry.read_registered_keys(scope=all)
 SELECT store_items.tenant, store_items.namespace, store_items."key"
 FROM store_items
-WHERE store_items.namespace IN (['/~keys/', '/~signing/'])
+WHERE store_items.namespace = ?
+OR store_items.namespace = ?
 
 -- database.signed_items.lock_signed_item()
 UPDATE store_items
@@ -1609,14 +2056,19 @@ AND embeddings.model = ?
 AND embeddings.part = ?
 
 -- database.signed_logs.list_signatures()
-SELECT checkpoints.seq, checkpoints.signature, 0 AS is_other
+SELECT checkpoints.seq, checkpoints.signature, 0 AS kind
 FROM checkpoints
 WHERE checkpoints.log_id = ?
 UNION ALL
-SELECT deltas.seq, deltas.signature, 1 AS is_other
+SELECT deltas.seq, deltas.signature, 1 AS kind
 FROM deltas
 WHERE deltas.log_id = ?
-AND deltas.kind IN ('entry', 'write')
+AND deltas.kind = 'entry'
+UNION ALL
+SELECT deltas.seq, deltas.signature, 2 AS kind
+FROM deltas
+WHERE deltas.log_id = ?
+AND deltas.kind = 'write'
 
 -- database.signed_logs.read_signed_checkpoint()
 SELECT checkpoints.log_id, checkpoints.seq, checkpoints.tenant, checkpoints.checkpoint_id,
@@ -4358,7 +4810,7 @@ AND deltas.seq <= ?
 
 -- log.entries.find_entries_of_key(scope=log)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 WHERE deltas.log_id = ?
@@ -4371,7 +4823,7 @@ ORDER BY threads.thread_id
 
 -- log.entries.find_entries_of_key(scope=namespace)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 WHERE threads.tenant = ?
@@ -4390,7 +4842,7 @@ WHERE threads.log_id = ?
 
 -- log.entries.read_changes(whole=True)
 SELECT threads.version, threads.epoch, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads LEFT OUTER
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -4419,7 +4871,7 @@ ORDER BY deltas.seq
 
 -- log.entries.read_entries(end=first, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
@@ -4440,7 +4892,7 @@ OFFSET ?
 
 -- log.entries.read_entries(end=first, timed=False)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
@@ -4459,7 +4911,7 @@ OFFSET ?
 
 -- log.entries.read_entries(end=last, timed=True)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
@@ -4480,7 +4932,7 @@ OFFSET ?
 
 -- log.entries.read_entries(end=last, timed=False)
 SELECT deltas.seq, deltas.codec, deltas.checksum, deltas.payload, deltas.entry_key,
-  deltas.occurred_at, deltas.stored_at
+  deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('entry')
@@ -4499,7 +4951,7 @@ OFFSET ?
 
 -- log.entries.read_entries_of_threads(newest=False)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -4520,7 +4972,7 @@ ORDER BY threads.thread_id, deltas.seq
 
 -- log.entries.read_entries_of_threads(newest=True)
 SELECT threads.thread_id, deltas.seq, deltas.codec, deltas.checksum, deltas.payload,
-  deltas.entry_key, deltas.occurred_at, deltas.stored_at
+  deltas.entry_key, deltas.occurred_at, deltas.stored_at, deltas.signature
 FROM threads
 JOIN deltas ON deltas.log_id = threads.log_id
 AND deltas.kind IN ('entry')
@@ -5743,7 +6195,8 @@ SELECT listed.log_id, (
 FROM listed
 
 -- log.pending_writes.read_writes()
-SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 WHERE deltas.log_id = ?
 AND deltas.kind IN ('write')
@@ -5759,7 +6212,8 @@ WITH listed AS MATERIALIZED (
     SELECT json_extract(each.value, '$[0]') AS label, json_extract(each.value, '$[1]') AS low,
       json_extract(each.value, '$[2]') AS high
     FROM json_each(?) AS each) AS each_listed)
-SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload
+SELECT deltas.label, deltas.seq, deltas.overwrites, deltas.codec, deltas.checksum, deltas.payload,
+  deltas.entry_key, deltas.stored_at, deltas.signature
 FROM deltas
 JOIN listed ON deltas.entry_key >= listed.low
 AND deltas.entry_key < listed.high
@@ -7347,7 +7801,9 @@ ORDER BY page.updated_at DESC, page.namespace DESC, page."key" DESC
 -- search.text.read_found_checkpoints()
 SELECT threads.thread_id, threads.namespace, checkpoints.checkpoint_id, checkpoints.parent_id,
   checkpoints.seq, checkpoints.meta, checkpoints.created_at, checkpoints.raw_size,
-  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.log_id, deltas.search_text
+  checkpoints.stored_size, checkpoints.occurred_at, checkpoints.ordinal, checkpoints.rests_on,
+  checkpoints.run_id, checkpoints.signature, checkpoints.log_id,
+  deltas.signature AS state_signature, deltas.radix, deltas.search_text
 FROM checkpoints
 JOIN deltas ON deltas.log_id = checkpoints.log_id
 AND deltas.seq = checkpoints.seq
@@ -7363,8 +7819,8 @@ WHERE (checkpoints.log_id, checkpoints.seq) IN (
 
 -- search.text.read_found_entries()
 SELECT deltas.log_id, deltas.seq, deltas.entry_key, deltas.occurred_at, deltas.stored_at,
-  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, threads.thread_id,
-  threads.namespace
+  deltas.codec, deltas.checksum, deltas.search_text, deltas.payload, deltas.signature,
+  threads.thread_id, threads.namespace
 FROM deltas
 JOIN threads ON threads.log_id = deltas.log_id
 WHERE (deltas.log_id, deltas.seq) IN (
@@ -7676,8 +8132,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / (CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -7742,7 +8203,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -7818,7 +8285,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, (
@@ -8165,8 +8638,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / (CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -8232,7 +8710,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -8309,7 +8793,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, (
@@ -8566,8 +9056,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / (CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -8633,7 +9128,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -8862,8 +9363,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
-  CAST(best.bits AS FLOAT) / (CAST((
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix, CAST(best.bits AS FLOAT) / (CAST((
       SELECT coalesce(sum(worth.bits), 0) + 20 * (? - count(*)) AS anon_1
       FROM worth) AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1, 8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -8930,7 +9436,13 @@ WHEN (few.number <= 50) THEN checkpoints.meta END AS meta, CASE
 WHEN (few.number <= 50) THEN checkpoints.created_at END AS created_at, CASE
 WHEN (few.number <= 50) THEN checkpoints.raw_size END AS raw_size, CASE
 WHEN (few.number <= 50) THEN checkpoints.stored_size END AS stored_size, CASE
-WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, best.log_id,
+WHEN (few.number <= 50) THEN checkpoints.occurred_at END AS occurred_at, CASE
+WHEN (few.number <= 50) THEN checkpoints.ordinal END AS ordinal, CASE
+WHEN (few.number <= 50) THEN checkpoints.rests_on END AS rests_on, CASE
+WHEN (few.number <= 50) THEN checkpoints.run_id END AS run_id, CASE
+WHEN (few.number <= 50) THEN checkpoints.signature END AS signature, best.log_id, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS state_signature, CASE
+WHEN (few.number <= 50) THEN deltas.radix END AS radix,
   CAST(best.bits AS FLOAT) / (CAST(1 AS FLOAT) + 0.0) AS score, substr(deltas.search_text, 1,
     8000) AS opening, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text
@@ -9154,7 +9666,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -9215,7 +9728,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -9436,7 +9950,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -9498,7 +10013,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -9719,7 +10235,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -9781,7 +10298,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -10005,7 +10523,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
@@ -10068,7 +10587,8 @@ WHEN (few.number <= 50) THEN deltas.stored_at END AS stored_at, CASE
 WHEN (few.number <= 50) THEN deltas.codec END AS codec, CASE
 WHEN (few.number <= 50) THEN deltas.checksum END AS checksum, CASE
 WHEN (few.number <= 50) THEN deltas.search_text END AS search_text, CASE
-WHEN (few.number <= 50) THEN deltas.payload END AS payload
+WHEN (few.number <= 50) THEN deltas.payload END AS payload, CASE
+WHEN (few.number <= 50) THEN deltas.signature END AS signature
 FROM best
 JOIN deltas ON deltas.log_id = best.log_id
 AND deltas.seq = best.seq
